@@ -1,0 +1,54 @@
+"""iosched explains, predicts and reproduces how the Linux block layer schedules I/O.
+
+>>> import iosched as io
+>>> vm = io.Machine(kernel="4.19", device=io.devices.null(completion_us=100), scheduler=io.CFQ(slice_idle=8))
+>>> result = io.simulate(vm, [io.workloads.dd(bs=512, count=100, oflag="dsync", cgroup="user.slice")])
+>>> 7.9e-3 < result.time_per_op < 8.5e-3
+True
+"""
+
+from . import devices, workloads
+from .cgroups import Cgroup, Cgroups
+from .errors import EngineError, ScenarioError
+from .filesystems import XFS, Ext4, Raw
+from .host import Host
+from .scenario import Machine, Scenario
+from .schedulers import CFQ, Deadline, MqDeadline, NoScheduler, Noop
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CFQ",
+    "XFS",
+    "Cgroup",
+    "Cgroups",
+    "Deadline",
+    "EngineError",
+    "Ext4",
+    "Host",
+    "Machine",
+    "MqDeadline",
+    "NoScheduler",
+    "Noop",
+    "Raw",
+    "Scenario",
+    "ScenarioError",
+    "closed_form",
+    "devices",
+    "simulate",
+    "sweep",
+    "workloads",
+]
+
+_LAZY = {"simulate": "simulate", "closed_form": "queueing", "sweep": "sweep"}
+
+
+def __getattr__(name: str):
+    """Load the engine, the formulas and the sweeps when they are first used: importing iosched stays cheap."""
+    if name in _LAZY:
+        from importlib import import_module
+
+        value = getattr(import_module(f".{_LAZY[name]}", __name__), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'iosched' has no attribute {name!r}")

@@ -1,0 +1,117 @@
+"""The cgroup tree of a machine: paths, weights, and who is charged for what.
+
+A task's sync requests are charged to its own cgroup. Kernel threads (jbd2, workers) live in the root unless a file
+system places them elsewhere; buffered async writeback belongs to the root on cgroup v1 (spec block-layer section 0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from .errors import ScenarioError, number, unknown
+
+ROOT = "/"
+DEFAULT_WEIGHT = 500  # cgroup v1: 10..1000, default 500, root 1000 (spec block-layer 1.1)
+ROOT_WEIGHT = 1000
+
+
+@dataclass(frozen=True)
+class Cgroup:
+    """One cgroup: blkio.weight and blkio.leaf_weight of cgroup v1.
+
+    >>> Cgroup("user.slice").weight
+    500
+    """
+
+    path: str
+    weight: int = DEFAULT_WEIGHT
+    leaf_weight: int | None = None
+
+
+class Cgroups:
+    """The tree. Parents come into being with their children; the root is always there.
+
+    Give paths, or a mapping from path to weight. Without arguments it is what systemd makes: system.slice, user.slice.
+
+    >>> Cgroups(["a/b"]).paths
+    ('/', 'a', 'a/b')
+    >>> Cgroups({"fast": 1000, "slow": 10}).of("slow").weight
+    10
+    """
+
+    def __init__(self, groups: Iterable[str] | Mapping[str, int] | Iterable[Cgroup] | None = None) -> None:
+        if groups is None:
+            groups = ["system.slice", "user.slice"]
+        self._groups: dict[str, Cgroup] = {ROOT: Cgroup(ROOT, ROOT_WEIGHT)}
+        items = groups.items() if isinstance(groups, Mapping) else ((g, None) for g in groups)
+        for key, weight in items:
+            group = key if isinstance(key, Cgroup) else Cgroup(key, DEFAULT_WEIGHT if weight is None else weight)
+            self._add(group)
+
+    def _add(self, group: Cgroup) -> None:
+        path = normalise(group.path)
+        if path == ROOT and group.path not in ("/", "root"):
+            raise ScenarioError(f"cgroups: {group.path!r} is not a cgroup path; give one such as 'user.slice' or 'a/b'.")
+        number(f"cgroups[{path!r}].weight", group.weight, 10, 1000, integer=True)
+        leaf = group.leaf_weight
+        if leaf is not None:
+            number(f"cgroups[{path!r}].leaf_weight", leaf, 10, 1000, integer=True)
+        parent = parent_of(path)
+        if parent is not None and parent not in self._groups:
+            self._add(Cgroup(parent))
+        self._groups[path] = Cgroup(path, group.weight, leaf)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every path, parents before their children."""
+        return tuple(sorted(self._groups, key=lambda p: (p != ROOT, p)))
+
+    def of(self, path: str, field: str = "cgroup") -> Cgroup:
+        """The cgroup at a path; ScenarioError if the machine has none."""
+        found = self._groups.get(normalise(path, field))
+        if found is None:
+            raise unknown(field, path, self.paths, " Declare it with Machine(cgroups=[...]).")
+        return found
+
+    def index(self, path: str, field: str = "cgroup") -> int:
+        """Row of the cgroup in the engine's tables."""
+        return self.paths.index(self.of(path, field).path)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cgroups) and self._groups == other._groups
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._groups.values()))
+
+    def __repr__(self) -> str:
+        return f"Cgroups({ {p: g.weight for p, g in self._groups.items() if p != ROOT} })"
+
+
+def normalise(path: str, field: str = "cgroup") -> str:
+    """'/', '' and 'root' are the root; others lose leading and trailing slashes."""
+    if not isinstance(path, str):
+        raise ScenarioError(f"{field}: {path!r} is not a cgroup path; give a text such as 'user.slice'.")
+    path = path.strip().strip("/")
+    return ROOT if path in ("", "root") else path
+
+
+def parent_of(path: str) -> str | None:
+    """The parent's path; None for the root."""
+    if path == ROOT:
+        return None
+    return path.rpartition("/")[0] or ROOT
+
+
+def is_ancestor_or_same(ancestor: str, path: str) -> bool:
+    """Is `ancestor` the cgroup `path` itself or above it?
+
+    >>> is_ancestor_or_same("/", "a"), is_ancestor_or_same("a", "/"), is_ancestor_or_same("a", "a/b")
+    (True, False, True)
+    """
+    step: str | None = normalise(path)
+    while step is not None:
+        if step == normalise(ancestor):
+            return True
+        step = parent_of(step)
+    return False

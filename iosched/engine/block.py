@@ -1,0 +1,380 @@
+"""The block layer's core: bios become requests, merge, wait in plugs, enter the scheduler, go to the device, come back.
+
+Source: spec block-layer sections 0, 5 and 8.
+"""
+
+from . import device, flush
+from .account import account
+from .clock import schedule
+from .codes import (
+    E_DOUBLE_COMPLETION,
+    E_EARLY_COMPLETION,
+    EV_RUN,
+    F_FUA,
+    F_PREFLUSH,
+    FLUSH,
+    NONE,
+    R_DISPATCHED,
+    R_DONE,
+    R_ISSUED,
+    R_PLUGGED,
+    R_QUEUED,
+    T_WAIT_IO,
+    T_WAIT_TAG,
+    TR_COMPLETE,
+    TR_GET,
+    TR_INSERT,
+    TR_ISSUE,
+    TR_MERGE,
+    TR_QUEUE,
+    TR_UNPLUG,
+)
+from .jit import jit
+from .lists import insert_sorted, pop_front, push_back, successor_of
+from .pool import add_bio, get_request, has_tag, put_request, return_tag, take_tag
+from .trace import record
+from .wakeups import cpu_burst, wake, wake_first
+from ..schedulers import policy
+
+PLUG_REQUESTS = 32  # the plug empties itself at this many requests (spec section 5)
+PLUG_SECTORS = 256  # or behind a request of this size
+SOFTWARE_QUEUE_LOOKBACK = 8  # none looks at the newest few requests only
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# from bio to request
+
+
+@jit
+def submit_bio(s, d, task, op, sector, nr, flags):
+    """Submit one bio of a task. False when no request is free: the task sleeps in the device's wait list and must try
+    again when it is woken."""
+    dev = s.devices[d]
+    t = s.tasks[task]
+    record(s, TR_QUEUE, task, NONE, sector, nr, flags | op << 16, d)
+    if dev.write_cache == 0:
+        flags &= ~(F_PREFLUSH | F_FUA)
+        if op == FLUSH:
+            return True
+    bypass = op == FLUSH or (flags & (F_PREFLUSH | F_FUA)) != 0
+    account(s, d)
+    room_for_bio = s.sim[0].free_bio != NONE
+    if room_for_bio and not bypass:
+        if merge_into_plug(s, d, task, op, sector, nr, flags) or merge_into_scheduler(
+            s, d, task, op, sector, nr, flags
+        ):
+            t.outstanding += 1
+            return True
+    if not room_for_bio or not (has_tag(s, d, t.group, op, flags) or may_exceed_pool(s, d, task)):
+        unplug(s, d, task)
+        if s.sim[0].free_bio == NONE or not has_tag(s, d, t.group, op, flags):
+            t.state = T_WAIT_TAG
+            push_back(s, dev.waiters, s.nodes.shape[0] - s.tasks.shape[0] + task)
+            return False
+    ri = get_request(s, d, task, op, sector, nr, flags)
+    take_tag(s, ri, t.group)
+    add_bio(s, ri, task, sector, nr)
+    t.outstanding += 1
+    record(s, TR_GET, task, s.requests[ri].serial, sector, nr, flags | op << 16, d)
+    if bypass:
+        flush.begin(s, ri)
+        run_queue(s, d)
+    elif t.plugged != 0:
+        plug(s, d, task, ri)
+    else:
+        insert(s, ri)
+        run_after_insertion(s, d)
+    return True
+
+
+@jit
+def may_exceed_pool(s, d, task):
+    """A full pool makes an exception for a task that the scheduler waits for, while records last."""
+    return s.sim[0].free_request != NONE and policy.may_queue(s, d, task)
+
+
+@jit
+def may_join(s, ri, op, sector, nr, flags, group):
+    """Can a bio be appended (1) or prepended (2) to the request (section 5)? 0 if neither."""
+    r = s.requests[ri]
+    if r.op != op or r.cmd_flags != flags or s.tasks[r.task].group != group:
+        return 0
+    if r.nr + nr > s.devices[r.dev].max_sectors:
+        return 0
+    if r.sector + r.nr == sector:
+        return 1
+    if sector + nr == r.sector:
+        return 2
+    return 0
+
+
+@jit
+def join(s, ri, task, sector, nr, how):
+    """Add the bio at the back (1) or front (2) of the request."""
+    r = s.requests[ri]
+    add_bio(s, ri, task, sector, nr)
+    r.nr += nr
+    if how == 2:
+        r.sector = sector
+    dev = s.devices[r.dev]
+    dev.merges += 1
+    record(s, TR_MERGE, task, r.serial, sector, nr, r.cmd_flags | r.op << 16, r.dev)
+
+
+@jit
+def merge_into_plug(s, d, task, op, sector, nr, flags):
+    """Join a request of the task's own plug: any of it on the legacy path, the newest one on blk-mq."""
+    t = s.tasks[task]
+    if t.plugged == 0:
+        return False
+    n = s.lists[t.plug_list].tail
+    while n != NONE:
+        how = may_join(s, n // 2, op, sector, nr, flags, t.group)
+        if how != 0 and s.requests[n // 2].dev == d:
+            join(s, n // 2, task, sector, nr, how)
+            return True
+        if s.devices[d].legacy == 0:
+            return False
+        n = s.nodes[n].prev
+    return False
+
+
+@jit
+def merge_into_scheduler(s, d, task, op, sector, nr, flags):
+    """Join a request that waits in the scheduler, then see whether that request now touches its neighbour."""
+    if s.devices[d].queued == 0:
+        return False
+    lst = policy.merge_list(s, d, task, op, flags)
+    if lst == NONE or s.lists[lst].count == 0:
+        return False
+    group = s.tasks[task].group
+    if not policy.keeps_sector_order(s, d):
+        n = s.lists[lst].tail
+        looked = 0
+        while n != NONE and (s.devices[d].legacy != 0 or looked < SOFTWARE_QUEUE_LOOKBACK):
+            if may_join(s, n // 2, op, sector, nr, flags, group) == 1:
+                join(s, n // 2, task, sector, nr, 1)
+                return True
+            n = s.nodes[n].prev
+            looked += 1
+        return False
+    after = successor_of(s, lst, sector)
+    before = s.lists[lst].tail if after == NONE else s.nodes[after].prev
+    if before != NONE and may_join(s, before // 2, op, sector, nr, flags, group) == 1:
+        join(s, before // 2, task, sector, nr, 1)
+        policy.request_grew(s, before // 2, False)
+        merge_neighbours(s, before // 2)
+        return True
+    if after != NONE and policy.front_merges(s, d) and may_join(s, after // 2, op, sector, nr, flags, group) == 2:
+        join(s, after // 2, task, sector, nr, 2)
+        policy.request_grew(s, after // 2, True)
+        previous = s.nodes[after].prev
+        if previous != NONE:
+            merge_neighbours(s, previous // 2)
+        return True
+    return False
+
+
+@jit
+def merge_neighbours(s, ri):
+    """If the next request by sector starts where this one ends, the two become one; the earlier deadline stays."""
+    n = s.nodes[2 * ri].next
+    if n == NONE:
+        return
+    r = s.requests[ri]
+    oi = n // 2
+    o = s.requests[oi]
+    if may_join(s, ri, o.op, o.sector, o.nr, o.cmd_flags, s.tasks[o.task].group) != 1:
+        return
+    policy.withdraw(s, oi)
+    s.devices[r.dev].queued -= 1
+    s.bios[r.last_bio].next = o.bios
+    r.last_bio = o.last_bio
+    r.nr += o.nr
+    r.fifo_time = min(r.fifo_time, o.fifo_time)
+    dev = s.devices[r.dev]
+    dev.merges += 1
+    dev.arrived -= 1
+    # the two sojourns become one: keep Little's law exact by handing the younger one's age to the books
+    dev.sojourn_ns += s.sim[0].now - o.start
+    return_tag(s, oi)
+    put_request(s, oi)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# plugging
+
+
+@jit
+def plug(s, d, task, ri):
+    """Hold the request back in the task's plug; a full plug, or a large request in it, empties it first."""
+    t = s.tasks[task]
+    tail = s.lists[t.plug_list].tail
+    if tail != NONE and (s.lists[t.plug_list].count >= PLUG_REQUESTS or s.requests[tail // 2].nr >= PLUG_SECTORS):
+        unplug(s, d, task)
+    r = s.requests[ri]
+    r.state = R_PLUGGED
+    if s.devices[d].legacy != 0:
+        insert_sorted(s, t.plug_list, 2 * ri, r.sector)
+    else:
+        push_back(s, t.plug_list, 2 * ri)
+
+
+@jit
+def unplug(s, d, task):
+    """Insert everything the task held back, then run the queue."""
+    t = s.tasks[task]
+    n = s.lists[t.plug_list].count
+    if n == 0:
+        return
+    record(s, TR_UNPLUG, task, NONE, 0, n, 0, d)
+    while n > 0:
+        node = pop_front(s, t.plug_list)
+        insert(s, node // 2)
+        n -= 1
+    run_after_insertion(s, d)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# scheduler and device
+
+
+@jit
+def insert(s, ri):
+    """The request enters the scheduler."""
+    r = s.requests[ri]
+    r.state = R_QUEUED
+    s.devices[r.dev].queued += 1
+    record(s, TR_INSERT, r.task, r.serial, r.sector, r.nr, r.cmd_flags | r.op << 16, r.dev)
+    policy.insert(s, ri)
+
+
+@jit
+def run_after_insertion(s, d):
+    """Legacy and none issue in the caller's context; blk-mq with a scheduler leaves it to kblockd (section 5)."""
+    if s.devices[d].asynchronous_run != 0:
+        schedule_run(s, d)
+    else:
+        run_queue(s, d)
+
+
+@jit
+def schedule_run(s, d):
+    """kblockd runs the queue after a wake-up."""
+    dev = s.devices[d]
+    if dev.run_pending == 0:
+        dev.run_pending = 1
+        schedule(s, cpu_burst(s, s.sim[0].wakeup_ns), EV_RUN, d)
+
+
+@jit
+def run_queue(s, d):
+    """Feed the device while it has a free tag: first what bypasses the scheduler, then what the scheduler chooses."""
+    dev = s.devices[d]
+    while dev.in_flight < dev.depth:
+        n = pop_front(s, dev.dispatch_list)
+        if n != NONE:
+            issue(s, n // 2)
+            continue
+        if dev.queued == 0:
+            return
+        ri = policy.dispatch(s, d)
+        if ri == NONE:
+            return
+        dev.queued -= 1
+        s.requests[ri].state = R_DISPATCHED
+        issue(s, ri)
+    dev.starved_runs += 1
+
+
+@jit
+def issue(s, ri):
+    """The driver takes the request."""
+    r = s.requests[ri]
+    account(s, r.dev)
+    r.state = R_ISSUED
+    r.issued = s.sim[0].now
+    record(s, TR_ISSUE, r.task, r.serial, r.sector, r.nr, r.cmd_flags | r.op << 16, r.dev)
+    device.start(s, ri)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# completion
+
+
+@jit
+def complete(s, ri):
+    """The device is done with a request: tell the scheduler, go on with a flush sequence, wake who waits."""
+    sim = s.sim[0]
+    r = s.requests[ri]
+    d = r.dev
+    dev = s.devices[d]
+    if r.state != R_ISSUED:
+        sim.error = E_DOUBLE_COMPLETION
+        return
+    if sim.now < r.earliest or sim.now < r.start:
+        sim.error = E_EARLY_COMPLETION
+        return
+    account(s, d)
+    was_full = dev.in_flight >= dev.depth
+    device.finish(s, ri)
+    record(s, TR_COMPLETE, r.task, r.serial, r.sector, r.nr, r.cmd_flags | r.op << 16, d)
+    run = False
+    if r.elevator != 0:
+        run = policy.completed(s, ri)
+        end_request(s, ri)
+    elif ri == dev.flush_running:
+        flush.flush_done(s, d)
+        issued = r.issued
+        r.state = R_DONE
+        dev.flushes += 1
+        put_request(s, ri)
+        n = pop_front(s, dev.flush_served)
+        while n != NONE:
+            flush.step_done(s, n // 2, issued)
+            if not flush.next_step(s, n // 2):
+                end_request(s, n // 2)
+            n = pop_front(s, dev.flush_served)
+        flush.kick(s, d)
+    else:
+        flush.step_done(s, ri, 0)
+        if not flush.next_step(s, ri):
+            end_request(s, ri)
+        flush.kick(s, d)
+    if s.lists[dev.dispatch_list].count > 0 or (was_full and dev.queued > 0):
+        run_queue(s, d)
+    if run:
+        schedule_run(s, d)
+
+
+@jit
+def end_request(s, ri):
+    """End every bio of the request; a task whose last bio this was wakes up."""
+    sim = s.sim[0]
+    r = s.requests[ri]
+    dev = s.devices[r.dev]
+    bi = r.bios
+    while bi != NONE:
+        b = s.bios[bi]
+        t = s.tasks[b.task]
+        t.outstanding -= 1
+        dev.sectors_out += b.nr
+        if r.op == 0:
+            dev.sectors_read += b.nr
+        elif r.op == 1:
+            dev.sectors_written += b.nr
+        if t.outstanding == 0 and t.state == T_WAIT_IO:
+            wake(s, b.task)
+        following = b.next
+        b.next = sim.free_bio
+        sim.free_bio = bi
+        bi = following
+    if r.op == 0:
+        dev.read_requests += 1
+    elif r.op == 1:
+        dev.write_requests += 1
+    r.state = R_DONE
+    return_tag(s, ri)
+    put_request(s, ri)
+    if s.lists[dev.waiters].count > 0:
+        wake_first(s, dev.waiters)

@@ -1,0 +1,81 @@
+"""The journal of a file system: one running transaction, one commit at a time, commits shared by all who wait.
+
+Source: spec block-layer section 9. ext4's jbd2 and XFS's log worker are tasks like any other; what they do to the
+device stands in their programs (`iosched/programs.py`), what they know of transactions stands here.
+"""
+
+from .codes import NONE, T_SLEEP
+from .jit import jit
+from .lists import push_back, remove
+from .wakeups import wake
+
+TAGS_PER_DESCRIPTOR = 250  # metadata blocks that one 4 KiB descriptor block of jbd2 can name
+
+
+@jit
+def dirty(s, fi, bits):
+    """The file's metadata joins the running transaction."""
+    f = s.files[fi]
+    j = s.journals[f.journal]
+    j.mask |= bits
+    f.tid = j.running
+
+
+@jit
+def request_commit(s, ji, tid):
+    """Ask for the commit of a transaction and wake the journal's task if it sleeps."""
+    j = s.journals[ji]
+    if j.requested < tid:
+        j.requested = tid
+        if s.tasks[j.task].state == T_SLEEP:
+            wake(s, j.task)
+
+
+@jit
+def take_transaction(s, ji):
+    """Lock the running transaction and open the next; its size is descriptor(s) plus one block a dirty buffer."""
+    j = s.journals[ji]
+    j.committing = j.running
+    j.running += 1
+    buffers = 0
+    bits = j.mask
+    while bits != 0:
+        bits &= bits - 1
+        buffers += 1
+    j.mask = 0
+    j.blocks = buffers + (buffers + TAGS_PER_DESCRIPTOR - 1) // TAGS_PER_DESCRIPTOR
+    j.sent = 0
+    j.commits += 1
+
+
+@jit
+def log_place(s, ji, nr):
+    """Where the next `nr` sectors of the log go; the log is a ring."""
+    j = s.journals[ji]
+    if j.head + nr > j.first + j.sectors:
+        j.head = j.first
+    place = j.head
+    j.head += nr
+    return place
+
+
+@jit
+def wait_for_commit(s, task, ji):
+    """Put the task in the journal's wait list."""
+    push_back(s, s.journals[ji].waiters, s.nodes.shape[0] - s.tasks.shape[0] + task)
+
+
+@jit
+def commit_done(s, ji):
+    """The transaction is on the device: wake everybody who waited for it or for an older one."""
+    j = s.journals[ji]
+    j.committed = j.committing
+    n = s.lists[j.waiters].head
+    first_task = s.nodes.shape[0] - s.tasks.shape[0]
+    while n != NONE:
+        following = s.nodes[n].next
+        task = n - first_task
+        if s.files[s.tasks[task].file].tid <= j.committed:
+            remove(s, n)
+            wake(s, task)
+        n = following

@@ -1,0 +1,89 @@
+"""The event loop: take what happens next, let it happen, until the jobs are done or the caller's limit is reached."""
+
+from . import block, tasks
+from ..schedulers import policy
+from .account import account
+from .clock import drop_first, first_timer
+from .codes import (
+    EV_COMPLETE,
+    EV_TASK,
+    NEVER,
+    NONE,
+    OK,
+    STOP_BUDGET,
+    STOP_DONE,
+    STOP_ERROR,
+    STOP_STUCK,
+    STOP_TIME,
+    STOP_TRACE_FULL,
+    TIMERS_PER_DEVICE,
+)
+from .jit import entry, jit
+
+TRACE_MARGIN = 4096  # one event writes fewer trace rows than this (a full plug of split bios is the largest)
+
+
+@entry
+def run(s, stop_at, budget):
+    """Run until every job has ended, simulated time reaches `stop_at` (ns), or `budget` events were handled.
+
+    Returns a STOP_* code. The state is complete at every return: calling again goes on where it stopped.
+    """
+    sim = s.sim[0]
+    while True:
+        if sim.error != OK:
+            return STOP_ERROR
+        if sim.live == 0:
+            return STOP_DONE
+        if budget <= 0:
+            return STOP_BUDGET
+        if sim.trace_on != 0 and sim.trace_n + TRACE_MARGIN > s.trace.shape[0]:
+            return STOP_TRACE_FULL
+        timer = first_timer(s)
+        at = NEVER
+        if sim.heap_n > 0:
+            at = s.heap[0].at
+        fires = False
+        if timer != NONE:
+            row = s.timers[timer]
+            fires = row.at < at or (row.at == at and row.seq < s.heap[0].seq)
+            if fires:
+                at = row.at
+        if at == NEVER:
+            return STOP_STUCK
+        if at > stop_at:
+            advance(s, stop_at)
+            return STOP_TIME
+        budget -= 1
+        sim.events += 1
+        sim.now = at
+        if fires:
+            s.timers[timer].at = NEVER
+            fire(s, timer // TIMERS_PER_DEVICE)
+            continue
+        first = s.heap[0]
+        kind = first.kind
+        index = first.index
+        drop_first(s)
+        if kind == EV_TASK:
+            tasks.run_task(s, index)
+        elif kind == EV_COMPLETE:
+            block.complete(s, index)
+        else:
+            s.devices[index].run_pending = 0
+            block.run_queue(s, index)
+
+
+@jit
+def fire(s, d):
+    """A scheduler's timer ran out: its rule first, then a dispatch by kblockd."""
+    policy.timer_fired(s, d)
+    block.schedule_run(s, d)
+
+
+@jit
+def advance(s, at):
+    """Move the clock to `at` without an event, and bring the books up to it."""
+    s.sim[0].now = max(s.sim[0].now, at)
+    for d in range(s.devices.shape[0]):
+        account(s, d)

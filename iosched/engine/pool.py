@@ -1,0 +1,118 @@
+"""Request and bio records: free lists, and the limits on how many a task may have (spec block-layer section 5)."""
+
+from .codes import E_POOL, NONE, R_DONE, R_FREE
+from .jit import jit
+from .requests import is_sync
+
+
+@jit
+def get_request(s, d, task, op, sector, nr, flags):
+    """Take a request record; the caller has checked that there is one (`has_tag`)."""
+    sim = s.sim[0]
+    ri = sim.free_request
+    if ri == NONE:
+        sim.error = E_POOL
+        return 0
+    r = s.requests[ri]
+    sim.free_request = r.bios
+    sim.requests_made += 1
+    r.serial = sim.requests_made
+    r.dev = d
+    r.task = task
+    r.op = op
+    r.sector = sector
+    r.nr = nr
+    r.cmd_flags = flags
+    r.bios = NONE
+    r.last_bio = NONE
+    r.queue = NONE
+    r.steps = 0
+    r.start = sim.now
+    r.elevator = 1
+    r.pool = NONE
+    dev = s.devices[d]
+    dev.in_system += 1
+    dev.arrived += 1
+    return ri
+
+
+@jit
+def put_request(s, ri):
+    """Give the record back."""
+    sim = s.sim[0]
+    r = s.requests[ri]
+    dev = s.devices[r.dev]
+    dev.in_system -= 1
+    if r.state == R_DONE:
+        dev.completed += 1
+        dev.sojourn_ns += sim.now - r.start
+    r.state = R_FREE
+    r.bios = sim.free_request
+    sim.free_request = ri
+
+
+@jit
+def add_bio(s, ri, task, sector, nr):
+    """Attach a bio to the request."""
+    sim = s.sim[0]
+    bi = sim.free_bio
+    if bi == NONE:
+        sim.error = E_POOL
+        return
+    b = s.bios[bi]
+    sim.free_bio = b.next
+    b.task = task
+    b.sector = sector
+    b.nr = nr
+    b.start = sim.now
+    b.next = NONE
+    r = s.requests[ri]
+    if r.bios == NONE:
+        r.bios = bi
+    else:
+        s.bios[r.last_bio].next = bi
+    r.last_bio = bi
+    s.devices[r.dev].sectors_in += nr
+
+
+@jit
+def has_tag(s, d, group, op, flags):
+    """May a request be allocated? blk-mq: tags of the device, shared by sync and async. Legacy: per cgroup, each for
+    itself."""
+    dev = s.devices[d]
+    if s.sim[0].free_request == NONE or s.sim[0].free_bio == NONE:
+        return False
+    if dev.legacy == 0:
+        return dev.tags_used < dev.nr_requests
+    pool = s.pools[d * s.groups.shape[0] + group]
+    return (pool.sync if is_sync(op, flags) else pool.asynchronous) < dev.nr_requests
+
+
+@jit
+def take_tag(s, ri, group):
+    """Count the request against its limit."""
+    r = s.requests[ri]
+    dev = s.devices[r.dev]
+    r.pool = r.dev * s.groups.shape[0] + group
+    if dev.legacy == 0:
+        dev.tags_used += 1
+    elif is_sync(r.op, r.cmd_flags):
+        s.pools[r.pool].sync += 1
+    else:
+        s.pools[r.pool].asynchronous += 1
+
+
+@jit
+def return_tag(s, ri):
+    """The limit has room again."""
+    r = s.requests[ri]
+    if r.pool == NONE:
+        return
+    dev = s.devices[r.dev]
+    if dev.legacy == 0:
+        dev.tags_used -= 1
+    elif is_sync(r.op, r.cmd_flags):
+        s.pools[r.pool].sync -= 1
+    else:
+        s.pools[r.pool].asynchronous -= 1
+    r.pool = NONE

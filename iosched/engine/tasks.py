@@ -1,0 +1,292 @@
+"""Tasks run little programs: rows of (code, a, b), so that a new workload needs no new compiled code.
+
+A task runs until it has to wait (for I/O, a commit, a free request, a processor), and goes on when it is woken. An
+operation that may have to be tried again (no free request) leaves the program counter where it is and keeps its
+progress in the file or the journal.
+"""
+
+from . import block, journal
+from .clock import schedule
+from .codes import (
+    E_BAD_OP,
+    EV_TASK,
+    F_IDLE,
+    F_PREFLUSH,
+    F_SYNC,
+    FLUSH,
+    INODE0,
+    META_BLOCK_BITMAP,
+    META_DIRECTORY,
+    META_GROUP_DESC,
+    META_INODE_BITMAP,
+    NONE,
+    OP_BUFFERED_WRITE,
+    OP_COMMIT,
+    OP_CPU,
+    OP_DIRECT_WRITE,
+    OP_END,
+    OP_EXIT,
+    OP_FLUSH,
+    OP_JUMP,
+    OP_LOG_BLOCKS,
+    OP_LOG_COMMIT_BLOCK,
+    OP_LOG_DONE,
+    OP_LOG_SLEEP,
+    OP_LOG_TAKE,
+    OP_LOG_WRITE,
+    OP_LOOP,
+    OP_PLUG,
+    OP_READ_PAGE,
+    OP_START,
+    OP_UNPLUG,
+    OP_WAIT,
+    OP_WRITE_PAGES,
+    PAGE,
+    PAGE_SECTORS,
+    READ,
+    T_DONE,
+    T_READY,
+    T_SLEEP,
+    T_WAIT_COMMIT,
+    T_WAIT_IO,
+    TR_OP_END,
+    TR_OP_START,
+    WRITE,
+)
+from .jit import jit
+from .trace import record
+from .wakeups import cpu_burst
+
+HISTOGRAM_SUB = 4  # bits: each power of two of latency has 16 bins, so that a percentile is known to 6 %
+
+
+@jit
+def latency_bin(ns):
+    """Bin of a latency in the logarithmic histogram."""
+    exponent = 0
+    while (ns >> exponent) >= (2 << HISTOGRAM_SUB):
+        exponent += 1
+    return exponent * (1 << HISTOGRAM_SUB) + (ns >> exponent)
+
+
+@jit
+def run_task(s, task):
+    """Execute the task's program until it waits."""
+    t = s.tasks[task]
+    t.state = T_READY
+    while t.state == T_READY:
+        op = s.ops[t.pc]
+        code = op.code
+        if code == OP_CPU:
+            t.pc += 1
+            if op.a > 0:
+                schedule(s, cpu_burst(s, op.a), EV_TASK, task)
+                return
+        elif code == OP_WAIT:
+            t.pc += 1
+            if t.outstanding > 0:
+                t.state = T_WAIT_IO
+        elif code == OP_START:
+            t.pc += 1
+            t.op_start = s.sim[0].now
+            record(s, TR_OP_START, task, NONE, t.done_ops, 0, 0, t.dev)
+        elif code == OP_END:
+            t.pc += 1
+            end_operation(s, task, op.a)
+        elif code == OP_LOOP:
+            t.left -= 1
+            t.pc = op.a if t.left > 0 else t.pc + 1
+        elif code == OP_JUMP:
+            t.pc = op.a
+        elif code == OP_BUFFERED_WRITE:
+            t.pc += 1
+            buffered_write(s, t.file, op.a)
+        elif code == OP_PLUG:
+            t.pc += 1
+            t.plugged = 1
+        elif code == OP_UNPLUG:
+            t.pc += 1
+            t.plugged = 0
+            block.unplug(s, t.dev, task)
+        elif code == OP_WRITE_PAGES:
+            if write_pages(s, task, op.a):
+                t.pc += 1
+        elif code == OP_COMMIT:
+            t.pc += 1
+            f = s.files[t.file]
+            if s.journals[f.journal].committed < f.tid:
+                t.state = T_WAIT_COMMIT
+                journal.wait_for_commit(s, task, f.journal)
+                journal.request_commit(s, f.journal, f.tid)
+        elif code == OP_LOG_SLEEP:
+            t.pc += 1
+            j = s.journals[t.journal]
+            if j.requested <= j.committed:
+                t.state = T_SLEEP
+        elif code == OP_LOG_TAKE:
+            t.pc += 1
+            journal.take_transaction(s, t.journal)
+        elif code == OP_LOG_BLOCKS:
+            if log_blocks(s, task, op.a):
+                t.pc += 1
+        elif code == OP_LOG_COMMIT_BLOCK:
+            if log_write(s, task, t.journal, PAGE_SECTORS, op.a):
+                t.pc += 1
+        elif code == OP_LOG_DONE:
+            t.pc += 1
+            journal.commit_done(s, t.journal)
+        elif code == OP_LOG_WRITE:
+            if log_write(s, task, t.journal, op.b, op.a):
+                t.pc += 1
+        elif code == OP_FLUSH:
+            if block.submit_bio(s, t.dev, task, FLUSH, 0, 0, F_PREFLUSH | F_SYNC):
+                t.pc += 1
+        elif code == OP_READ_PAGE:
+            if read_page(s, task, op.a):
+                t.pc += 1
+        elif code == OP_DIRECT_WRITE:
+            if direct_write(s, task, op.a, op.b):
+                t.pc += 1
+        elif code == OP_EXIT:
+            t.state = T_DONE
+            t.end = s.sim[0].now
+            s.sim[0].live -= 1
+        else:
+            s.sim[0].error = E_BAD_OP
+            return
+
+
+@jit
+def end_operation(s, task, nbytes):
+    """Book one operation of the workload."""
+    t = s.tasks[task]
+    latency = s.sim[0].now - t.op_start
+    t.done_ops += 1
+    t.done_bytes += nbytes
+    t.latency_sum += latency
+    t.latency_max = max(t.latency_max, latency)
+    t.latency_min = min(t.latency_min, latency)
+    b = latency_bin(latency)
+    if b < s.histogram.shape[1]:
+        s.histogram[task, b] += 1
+    record(s, TR_OP_END, task, NONE, t.done_ops - 1, latency, 0, t.dev)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# files
+
+
+@jit
+def buffered_write(s, fi, nbytes):
+    """write(2): the bytes are in the page cache, the inode in the running transaction (section 9). The first write of
+    a new file also brings the blocks that its creation dirtied."""
+    f = s.files[fi]
+    f.dirty_from = min(f.dirty_from, f.position)
+    f.position += nbytes
+    f.dirty_to = f.position
+    if f.metadata != 0:
+        bits = 1 << (INODE0 + fi)
+        if f.created == 0:
+            f.created = 1
+            bits |= META_DIRECTORY | META_INODE_BITMAP | META_GROUP_DESC
+        journal.dirty(s, fi, bits)
+
+
+@jit
+def allocate_blocks(s, fi, end):
+    """Delayed allocation: a page that is written for the first time needs the block bitmap and its group descriptor in
+    the transaction (every eighth 512-byte append)."""
+    f = s.files[fi]
+    if end > f.mapped_to:
+        f.mapped_to = (end + PAGE - 1) // PAGE * PAGE
+        if f.metadata != 0:
+            journal.dirty(s, fi, META_BLOCK_BITMAP | META_GROUP_DESC | 1 << (INODE0 + fi))
+
+
+@jit
+def write_pages(s, task, flags):
+    """Submit the dirty range as WRITE|SYNC in whole pages, in bios as large as the device takes. True when all is
+    submitted."""
+    t = s.tasks[task]
+    f = s.files[t.file]
+    max_bytes = s.devices[t.dev].max_sectors * 512
+    while f.dirty_from < f.dirty_to:
+        start = f.dirty_from // PAGE * PAGE
+        end = (f.dirty_to + PAGE - 1) // PAGE * PAGE
+        allocate_blocks(s, t.file, end)
+        end = min(end, start + max_bytes)
+        if not block.submit_bio(s, t.dev, task, WRITE, f.first + start // 512, (end - start) // 512, flags):
+            return False
+        f.dirty_from = end
+    f.dirty_from = f.position
+    f.dirty_to = f.position
+    return True
+
+
+@jit
+def read_page(s, task, nbytes):
+    """A write into part of a page of a block device reads that page first, unless it is cached (section 9, raw)."""
+    t = s.tasks[task]
+    f = s.files[t.file]
+    end = f.position + nbytes
+    page = f.position // PAGE * PAGE
+    while page < end:
+        partial = page < f.position or page + PAGE > end
+        if partial and page >= f.cached_to:
+            if not block.submit_bio(s, t.dev, task, READ, f.first + page // 512, PAGE_SECTORS, 0):
+                return False
+            f.cached_to = page + PAGE
+        page += PAGE
+    f.cached_to = max(f.cached_to, page)
+    return True
+
+
+@jit
+def direct_write(s, task, nbytes, flags):
+    """O_DIRECT: the bytes go straight to the device, split at its largest request."""
+    t = s.tasks[task]
+    f = s.files[t.file]
+    max_bytes = s.devices[t.dev].max_sectors * 512
+    if f.direct_left == 0:
+        f.direct_left = nbytes
+    while f.direct_left > 0:
+        size = min(f.direct_left, max_bytes)
+        if not block.submit_bio(s, t.dev, task, WRITE, f.first + f.position // 512, size // 512, flags | F_SYNC | F_IDLE):
+            return False
+        f.position += size
+        f.direct_left -= size
+    if f.metadata != 0:
+        bits = 1 << (INODE0 + t.file)
+        if f.created == 0:
+            f.created = 1
+            bits |= META_DIRECTORY | META_INODE_BITMAP | META_GROUP_DESC
+        journal.dirty(s, t.file, bits)
+    allocate_blocks(s, t.file, f.position)
+    return True
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# log
+
+
+@jit
+def log_blocks(s, task, flags):
+    """Write the descriptor and the metadata of the locked transaction, 4 KiB a bio; the plug merges them."""
+    t = s.tasks[task]
+    j = s.journals[t.journal]
+    while j.sent < j.blocks:
+        if not log_write(s, task, t.journal, PAGE_SECTORS, flags):
+            return False
+        j.sent += 1
+    return True
+
+
+@jit
+def log_write(s, task, ji, nr, flags):
+    """One bio at the head of the log."""
+    j = s.journals[ji]
+    place = journal.log_place(s, ji, nr)
+    if block.submit_bio(s, s.tasks[task].dev, task, WRITE, place, nr, flags):
+        return True
+    j.head = place
+    return False

@@ -1,0 +1,50 @@
+"""CPU time and the waking of tasks.
+
+A woken task runs `wakeup_ns` later; the CPU operation that it wakes up to is added to the same burst, so that a wake-up
+costs one event. With `cpus` > 0 bursts queue for a processor, first come first served.
+"""
+
+from .clock import schedule
+from .codes import EV_TASK, NONE, OP_CPU, T_DONE, T_READY, TR_WAKE
+from .jit import jit
+from .lists import pop_front
+from .trace import record
+
+
+@jit
+def cpu_burst(s, length):
+    """Time at which a burst of `length` ns that wants to start now is over."""
+    sim = s.sim[0]
+    if sim.cpus == 0:
+        return sim.now + length
+    best = 0
+    for k in range(1, sim.cpus):
+        if s.cpu_free[k] < s.cpu_free[best]:
+            best = k
+    end = max(sim.now, s.cpu_free[best]) + length
+    s.cpu_free[best] = end
+    return end
+
+
+@jit
+def wake(s, task):
+    """Make a sleeping task run again."""
+    t = s.tasks[task]
+    if t.state == T_READY or t.state == T_DONE:
+        return
+    t.state = T_READY
+    length = s.sim[0].wakeup_ns
+    op = s.ops[t.pc]
+    if op.code == OP_CPU:
+        length += op.a
+        t.pc += 1
+    record(s, TR_WAKE, task, NONE, 0, 0, 0, 0)
+    schedule(s, cpu_burst(s, length), EV_TASK, task)
+
+
+@jit
+def wake_first(s, lst):
+    """Wake the task that has slept longest in a wait list."""
+    n = pop_front(s, lst)
+    if n != NONE:
+        wake(s, n - s.nodes.shape[0] + s.tasks.shape[0])

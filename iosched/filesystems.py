@@ -1,0 +1,76 @@
+"""File systems: which requests a write and its fsync become, and who sends them.
+
+Source: spec block-layer section 9, and the event-by-event cycles that were measured on real kernels. The programs
+themselves are in `iosched.programs`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .errors import unknown
+from .knobs import check, knob
+
+
+@dataclass(frozen=True)
+class Ext4:
+    """ext4 with jbd2, data=ordered, 4 KiB blocks.
+
+    A fsync'ed append is: data write by the caller, then descriptor and metadata as one log write, then the commit block,
+    both by jbd2, strictly one after the other. `jbd2_cgroup` places the kernel thread (the root, on every stock system).
+
+    >>> Ext4().jbd2_cgroup
+    '/'
+    """
+
+    jbd2_cgroup: str = "/"
+    jbd2_ioprio: int = knob(3, "priority level of jbd2 (ext4's journal_ioprio)", "", 0, 7, integer=True)
+    barrier: bool = knob(True, "send flush and FUA with the commit block")
+    journal_mb: int = knob(64, "size of the journal", "MiB", 1, 65536, integer=True)
+
+    def __post_init__(self) -> None:
+        check(self, "filesystem.")
+
+
+@dataclass(frozen=True)
+class XFS:
+    """XFS: data write by the caller, then one log write with PREFLUSH|FUA.
+
+    `log_writer` says in whose context the log goes out. "caller" (kernels before 5.14): everything in the fsync. "push"
+    (5.14 and later): a worker formats the log and the caller submits it, which is what a real 6.1 was seen to do for one
+    process. "worker": the worker submits it too, what thread 1 describes. None: by kernel version.
+
+    >>> XFS(log_writer="worker").log_writer
+    'worker'
+    """
+
+    log_writer: str | None = None
+    log_sectors: int = knob(2, "sectors of a log record (measured: 2 for an append)", "sectors", 1, 512, integer=True)
+    log_mb: int = knob(64, "size of the log", "MiB", 1, 65536, integer=True)
+    worker_cgroup: str = "/"
+
+    def __post_init__(self) -> None:
+        check(self, "filesystem.")
+        if self.log_writer not in (None, "caller", "push", "worker"):
+            raise unknown("filesystem.log_writer", self.log_writer, ["caller", "push", "worker"])
+
+
+@dataclass(frozen=True)
+class Raw:
+    """The block device itself, without a file system: page cache of the block device, one context.
+
+    >>> Raw()
+    Raw()
+    """
+
+
+FILESYSTEMS = {"ext4": Ext4, "xfs": XFS, "raw": Raw}
+
+
+def filesystem(value: object) -> Ext4 | XFS | Raw:
+    """A file system from its name or itself."""
+    if isinstance(value, str) and value in FILESYSTEMS:
+        return FILESYSTEMS[value]()
+    if isinstance(value, tuple(FILESYSTEMS.values())):
+        return value
+    raise unknown("filesystem", value, FILESYSTEMS)

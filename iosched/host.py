@@ -1,0 +1,61 @@
+"""The host: what the CPU adds to every request, write and wake-up. Fitted once a machine on a row without a scheduler,
+and the same whatever scheduler runs on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+from .errors import ScenarioError
+from .kernels import Kernel
+from .knobs import check, knob
+
+
+@dataclass(frozen=True)
+class Host:
+    """CPU costs of one machine, in microseconds at speed 1.
+
+    The defaults are those of a kernel-4.19 guest at one instruction a nanosecond, fitted on its noop and none rows
+    alone (`iosched.measure.hostfit`, `data/hosts.csv`). `speed` divides them all: 4 is a modern core.
+
+    >>> Host(speed=4).scaled("wakeup_us") == Host().wakeup_us / 4
+    True
+    """
+
+    request_us: float = knob(5.0, "driver and interrupt of a command, legacy path", "us", 0, 1e6)
+    request_mq_us: float = knob(3.0, "driver and interrupt of a command, blk-mq", "us", 0, 1e6)
+    wakeup_us: float = knob(5.0, "until a woken task runs", "us", 0, 1e6)
+    ext4_us: float = knob(40.0, "ext4's and jbd2's own CPU of a small write with fsync", "us", 0, 1e6)
+    xfs_us: float = knob(23.0, "XFS's own CPU of a small write with fsync", "us", 0, 1e6)
+    raw_us: float = knob(22.0, "the block device file's own CPU of a small write with fsync", "us", 0, 1e6)
+    cpus: int = knob(1, "processors; 0: as many as wanted", "processors", 0, 256, integer=True)
+    hz: int = knob(250, "timer ticks a second (CONFIG_HZ)", "1/s", 24, 1000, integer=True)
+    speed: float = knob(1.0, "how many times faster than one instruction a nanosecond", "", 1e-3, 1e3)
+
+    def __post_init__(self) -> None:
+        check(self, "host.")
+
+    def scaled(self, name: str) -> float:
+        """The cost `name` in us at this host's speed."""
+        return getattr(self, name) / self.speed
+
+
+def fitted_host(kernel: str | Kernel, speed: float = 1.0) -> Host:
+    """The host of the kernel measurements: of this version, or of the measured one nearest below (else above).
+
+    >>> fitted_host("4.19").hz
+    1000
+    """
+    import csv
+
+    from .data import data_file
+
+    wanted = Kernel(kernel)
+    with data_file("hosts.csv").open(newline="") as f:
+        rows = [row for row in csv.DictReader(f) if row.get("kernel")]
+    if not rows:
+        raise ScenarioError("data/hosts.csv has no rows.")
+    below = [row for row in rows if Kernel(row["kernel"]) <= wanted]
+    row = max(below or rows, key=lambda r: Kernel(r["kernel"]).major_minor) if below else rows[0]
+    names = {f.name for f in fields(Host)}
+    costs = {k: float(v) for k, v in row.items() if k in names and k not in ("cpus", "hz") and v != ""}
+    return replace(Host(**costs, hz=int(row["hz"])), speed=speed)

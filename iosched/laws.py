@@ -1,0 +1,72 @@
+"""The laws that every run must obey, checked on every result. A broken law is a bug of the engine, not of the input."""
+
+from __future__ import annotations
+
+from .engine import codes as c
+from .engine.state import State
+from .errors import EngineError
+
+IN_LOOP = {
+    c.E_DOUBLE_COMPLETION: "a request completes once: one completed that was not in the device",
+    c.E_EARLY_COMPLETION: "a request never completes before it was served",
+    c.E_DEPTH: "the device never holds more commands than its queue depth",
+    c.E_FLUSH_ORDER: "a flush makes durable only what was complete when it was issued",
+    c.E_POOL: "the request pool never runs out behind the tag limit",
+    c.E_BAD_OP: "a program has only operations that exist",
+}
+
+
+def check_laws(s: State, stop: int) -> None:
+    """Raise EngineError, naming the law, if the run broke one."""
+    if stop == c.STOP_ERROR:
+        raise EngineError(f"broken law: {IN_LOOP.get(int(s.sim[0].error), 'unknown')} (at {s.sim[0].now} ns).")
+    now = int(s.sim[0].now)
+    for d, dev in enumerate(s.devices):
+        from_now = now - int(dev.accounted_at)  # the integrals are exact at the last event that changed them
+        live = s.requests[(s.requests.state != c.R_FREE) & (s.requests.dev == d)]
+        _equal("requests in = requests out + in the system", dev.arrived, dev.completed + len(live))
+        _equal("requests in the system are counted", dev.in_system, len(live))
+        ages = int((now - live.start).sum())
+        _equal(
+            "Little's law (time integral of requests = sum of their times)",
+            int(dev.area_in_system) + from_now * int(dev.in_system),
+            int(dev.sojourn_ns) + ages,
+        )
+        waiting = sum(_bio_sectors(s, r) for r in live)
+        _equal("sectors in = sectors out + in flight", dev.sectors_in, dev.sectors_out + waiting)
+        _equal("busy + held + empty = elapsed", dev.busy_ns + dev.held_ns + dev.empty_ns, dev.accounted_at)
+        _most("device time served, at most elapsed x servers", dev.served_ns, _served_bound(s, dev, now))
+        idle = s.idle[d * len(s.tasks) * 3 : (d + 1) * len(s.tasks) * 3]
+        _most("idling that held requests, at most all idling", idle.held_ns.sum(), _idle_total(idle, dev, now))
+        _most("held time, at least what idling explains", idle.held_ns.sum(), dev.held_ns)
+
+
+def _served_bound(s: State, dev, now: int) -> int:
+    """Elapsed time times servers, plus what commands in service still have before them."""
+    ahead = sum(max(int(r.earliest) - now, 0) for r in s.requests[s.requests.state == c.R_ISSUED])
+    return now * int(dev.servers) + ahead
+
+
+def _idle_total(idle, dev, now: int) -> int:
+    """All idle windows, the open one included."""
+    running = now - int(dev.idle_since) if dev.idle_row != c.NONE else 0
+    return int(idle.total_ns.sum()) + running
+
+
+def _bio_sectors(s: State, r) -> int:
+    """Sectors of a request's bios that are still attached."""
+    total, bi = 0, int(r.bios)
+    while bi != c.NONE:
+        total += int(s.bios[bi].nr)
+        bi = int(s.bios[bi].next)
+    return total
+
+
+def _equal(law: str, left, right) -> None:
+    if int(left) != int(right):
+        raise EngineError(f"broken law: {law}: {int(left)} against {int(right)}.")
+
+
+def _most(law: str, value, bound) -> None:
+    if int(value) > int(bound):
+        raise EngineError(f"broken law: {law}: {int(value)} against {int(bound)}.")

@@ -1,0 +1,281 @@
+"""Compile a scenario into the engine's tables: what each process does, in the engine's operations.
+
+Here stands what a write and its fsync are on each file system (spec block-layer section 9); the operations themselves
+are in `engine/tasks.py`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .cgroups import parent_of
+from .engine import codes as c
+from .engine.state import OP, State, allocate
+from .filesystems import XFS, Ext4, Raw
+from .scenario import Machine, Scenario
+from .schedulers import CFQ, SCHEDULERS, Deadline
+from .schedulers.cfq import BE
+from .workloads import IOCLASSES, Dd
+
+PARTITION_SECTORS = 1 << 25  # 16 GiB a partition
+FILE_AREA = 266_240  # where a partition's files begin, its log begins at LOG_AREA (as on the measured file systems)
+FILE_SECTORS = 1 << 19
+LOG_AREA = 1 << 24
+KERNEL_CLASS = BE
+
+# how a file system's own CPU of one write is spread over its steps
+WRITE_SHARE, COMMIT_SHARE = 0.4, 0.4
+
+Program = list[tuple[int, int, int]]
+
+
+def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
+    """Tables for `engine.loop.run`. `trace_rows` > 0 switches the trace on with a buffer of that many events."""
+    machine = scenario.machine
+    fs = machine.filesystem
+    partitions = sorted({job.partition for job in scenario.jobs})
+    workers = 0 if isinstance(fs, Raw) or (isinstance(fs, XFS) and log_writer(machine) == "caller") else len(partitions)
+    programs = [dd_program(machine, job) for job in scenario.jobs] + [worker_program(machine)] * workers
+    starts = np.cumsum([0] + [len(p) for p in programs])
+    ops = np.array([op for program in programs for op in program], dtype=OP).view(np.recarray)
+    nr_requests, n_requests = request_limits(machine, len(programs))
+    s = allocate(
+        n_devices=1,
+        n_tasks=len(programs),
+        ops=ops,
+        n_files=len(scenario.jobs),
+        n_journals=len(partitions),
+        n_groups=len(machine.cgroups.paths),
+        n_requests=n_requests,
+        n_bios=4 * n_requests + 512,
+        cpus=machine.host.cpus,
+        trace_rows=trace_rows,
+        with_cfq=isinstance(machine.scheduler, CFQ),
+        with_deadline=isinstance(machine.scheduler, Deadline),
+    )
+    fill_sim(s, scenario, trace_rows)
+    fill_device(s, machine, nr_requests)
+    fill_groups(s, machine)
+    fill_jobs(s, scenario, partitions, starts)
+    fill_workers(s, scenario, partitions, starts)
+    for task, job in enumerate(scenario.jobs):
+        schedule_start(s, task, round(job.start * c.SEC))
+    return s
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# programs
+
+
+def dd_program(machine: Machine, job: Dd) -> Program:
+    """What one dd does: `count` times a write of `bs` bytes, each made durable if oflag says so."""
+    fs = machine.filesystem
+    write_ns = cpu_ns(machine, WRITE_SHARE)
+    loop: Program = [(c.OP_START, 0, 0), (c.OP_CPU, write_ns, 0)]
+    if "direct" in job.oflags:
+        fua = isinstance(fs, Raw) and job.synchronous and machine.version >= "6.0"
+        loop += [(c.OP_PLUG, 0, 0), (c.OP_DIRECT_WRITE, job.bs, c.F_FUA if fua else 0)]
+        loop += [(c.OP_UNPLUG, 0, 0), (c.OP_WAIT, 0, 0)]
+        if job.synchronous and not fua:
+            loop += durable(machine)
+    else:
+        if isinstance(fs, Raw):
+            loop += [(c.OP_READ_PAGE, job.bs, 0), (c.OP_WAIT, 0, 0)]
+        loop += [(c.OP_BUFFERED_WRITE, job.bs, 0)]
+        if job.synchronous:
+            loop += write_back() + durable(machine)
+    loop += [(c.OP_END, job.bs, 0), (c.OP_LOOP, 0, 0)]
+    tail: Program = []
+    if {"fsync", "fdatasync"} & set(job.convs):
+        tail = write_back() + durable(machine)
+    return loop + tail + [(c.OP_EXIT, 0, 0)]
+
+
+def write_back() -> Program:
+    """The data part of fsync: dirty pages as WRITE|SYNC in the caller's context, and wait."""
+    return [(c.OP_PLUG, 0, 0), (c.OP_WRITE_PAGES, c.F_SYNC, 0), (c.OP_UNPLUG, 0, 0), (c.OP_WAIT, 0, 0)]
+
+
+def durable(machine: Machine) -> Program:
+    """The rest of fsync: a journal commit, a log write or a flush, whoever sends it."""
+    fs = machine.filesystem
+    if isinstance(fs, Raw):
+        return [(c.OP_FLUSH, 0, 0), (c.OP_WAIT, 0, 0)]
+    if isinstance(fs, Ext4):
+        return [(c.OP_COMMIT, 0, 0)]
+    writer = log_writer(machine)
+    if writer == "worker":
+        return [(c.OP_COMMIT, 0, 0)]
+    push: Program = [(c.OP_COMMIT, 0, 0)] if writer == "push" else []
+    cpu = cpu_ns(machine, 1 - WRITE_SHARE)
+    return [*push, (c.OP_CPU, cpu, 0), (c.OP_LOG_WRITE, xfs_log_flags(machine), fs.log_sectors), (c.OP_WAIT, 0, 0)]
+
+
+def worker_program(machine: Machine) -> Program:
+    """The journal's kernel thread: jbd2, or XFS's log worker. It sleeps until a commit is asked for."""
+    fs = machine.filesystem
+    begin: Program = [(c.OP_LOG_SLEEP, 0, 0)]
+    end: Program = [(c.OP_LOG_DONE, 0, 0), (c.OP_JUMP, 0, 0)]
+    if isinstance(fs, XFS):
+        if log_writer(machine) == "push":
+            return [*begin, (c.OP_LOG_TAKE, 0, 0), *end]
+        cpu = cpu_ns(machine, 1 - WRITE_SHARE)
+        write: Program = [(c.OP_LOG_WRITE, xfs_log_flags(machine), fs.log_sectors), (c.OP_WAIT, 0, 0)]
+        return [*begin, (c.OP_CPU, cpu, 0), (c.OP_LOG_TAKE, 0, 0), *write, *end]
+    flags = c.F_SYNC if machine.version < "5.0" else c.F_SYNC | c.F_META | c.F_IDLE
+    commit_flags = flags | (c.F_PREFLUSH | c.F_FUA if fs.barrier else 0)
+    log: Program = [(c.OP_PLUG, 0, 0), (c.OP_LOG_BLOCKS, flags, 0), (c.OP_UNPLUG, 0, 0), (c.OP_WAIT, 0, 0)]
+    commit: Program = [(c.OP_LOG_COMMIT_BLOCK, commit_flags, 0), (c.OP_WAIT, 0, 0)]
+    before_log, before_commit = cpu_ns(machine, COMMIT_SHARE), cpu_ns(machine, 1 - WRITE_SHARE - COMMIT_SHARE)
+    take: Program = [(c.OP_CPU, before_log, 0), (c.OP_LOG_TAKE, 0, 0)]
+    return [*begin, *take, *log, (c.OP_CPU, before_commit, 0), *commit, *end]
+
+
+
+
+def xfs_log_flags(machine: Machine) -> int:
+    """Flags of an XFS log write; IDLE came with the 6.1 that was read (spec block-layer section 0)."""
+    idle = c.F_IDLE if machine.version >= "5.0" else 0
+    return c.F_SYNC | c.F_META | c.F_PREFLUSH | c.F_FUA | idle
+
+
+def log_writer(machine: Machine) -> str:
+    """In whose context XFS's log goes out (`XFS.log_writer`), by version where it is not set."""
+    fs = machine.filesystem
+    if fs.log_writer is not None:
+        return fs.log_writer
+    return "caller" if machine.version < "5.14" else "push"
+
+
+def cpu_ns(machine: Machine, share: float) -> int:
+    """A share of the file system's CPU of one small write, in ns."""
+    name = {Ext4: "ext4_us", XFS: "xfs_us", Raw: "raw_us"}[type(machine.filesystem)]
+    if isinstance(machine.filesystem, Raw):
+        share = 1.0 if share == WRITE_SHARE else 0.0
+    return round(machine.host.scaled(name) * share * c.USEC)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# tables
+
+
+def request_limits(machine: Machine, n_tasks: int) -> tuple[int, int]:
+    """(queue/nr_requests, records needed): per cgroup and sync/async on the legacy path, shared tags on blk-mq."""
+    depth = machine.device.queue_depth
+    if machine.legacy:
+        nr = machine.nr_requests or 128
+        return nr, 2 * nr * len(machine.cgroups.paths) + n_tasks + 2
+    nr = machine.nr_requests or (depth if machine.scheduler_name == "none" else 2 * min(depth, 128))
+    return nr, nr + n_tasks + 2
+
+
+def fill_sim(s: State, scenario: Scenario, trace_rows: int) -> None:
+    """Clock, host costs and the number of jobs to wait for."""
+    sim = s.sim[0]
+    host = scenario.machine.host
+    sim.live = len(scenario.jobs)
+    sim.cpus = host.cpus
+    sim.wakeup_ns = round(host.scaled("wakeup_us") * c.USEC)
+    name = "request_us" if scenario.machine.legacy else "request_mq_us"
+    sim.request_ns = round(host.scaled(name) * c.USEC)
+    sim.trace_on = int(trace_rows > 0)
+
+
+def fill_device(s: State, machine: Machine, nr_requests: int) -> None:
+    """The device row and its scheduler's row."""
+    device = machine.device
+    dev = s.devices[0]
+    _, dev.scheduler, legacy, _, _ = SCHEDULERS[machine.scheduler_name]
+    dev.legacy = int(legacy)
+    dev.asynchronous_run = int(not legacy and machine.scheduler_name != "none")
+    dev.depth = device.queue_depth
+    dev.servers = min(device.servers, device.queue_depth)
+    dev.completion_ns = round(device.completion_us * c.USEC)
+    dev.flush_ns = dev.completion_ns if device.flush_us is None else round(device.flush_us * c.USEC)
+    dev.write_cache = int(device.write_cache)
+    dev.fua = int(device.fua)
+    dev.rotational = int(device.rotational)
+    dev.max_sectors = 2 * device.max_sectors_kb
+    dev.nr_requests = nr_requests
+    if isinstance(machine.scheduler, CFQ):
+        machine.scheduler.fill(s, 0, device.rotational, machine.version >= "4.6", machine.host.hz)
+    elif isinstance(machine.scheduler, Deadline):
+        machine.scheduler.fill(s, 0, machine.scheduler_name == "mq-deadline" and machine.version >= "5.14")
+
+
+def fill_groups(s: State, machine: Machine) -> None:
+    """The cgroup tree, and CFQ's view of it."""
+    paths = machine.cgroups.paths
+    for g, path in enumerate(paths):
+        parent = parent_of(path)
+        s.groups[g].parent = c.NONE if parent is None else paths.index(parent)
+        if len(s.cfq_groups):
+            group = machine.cgroups.of(path)
+            row = s.cfq_groups[g]
+            row.parent = s.groups[g].parent
+            row.weight = group.weight
+            row.leaf_weight = group.weight if group.leaf_weight is None else group.leaf_weight
+
+
+def fill_jobs(s: State, scenario: Scenario, partitions: list[int], starts: np.ndarray) -> None:
+    """One task and one file a job."""
+    machine = scenario.machine
+    for i, job in enumerate(scenario.jobs):
+        t = s.tasks[i]
+        t.pc = place_program(s, starts, i)
+        t.group = machine.cgroups.index(job.cgroup)
+        t.file = i
+        t.left = job.count
+        t.ioprio = job.ioprio
+        t.ioclass = IOCLASSES.index(job.ioclass)
+        t.state = c.T_READY
+        f = s.files[i]
+        f.journal = partitions.index(job.partition)
+        f.first = job.partition * PARTITION_SECTORS + FILE_AREA + i * FILE_SECTORS
+        f.metadata = int(not isinstance(machine.filesystem, Raw))
+        t.journal = f.journal
+
+
+def fill_workers(s: State, scenario: Scenario, partitions: list[int], starts: np.ndarray) -> None:
+    """Logs, and the kernel thread of each."""
+    machine = scenario.machine
+    fs = machine.filesystem
+    for k, partition in enumerate(partitions):
+        j = s.journals[k]
+        j.first = partition * PARTITION_SECTORS + LOG_AREA
+        j.head = j.first
+        j.sectors = 2048 * (fs.journal_mb if isinstance(fs, Ext4) else fs.log_mb if isinstance(fs, XFS) else 1)
+        task = len(scenario.jobs) + k
+        if task >= len(s.tasks):
+            continue
+        j.task = task
+        t = s.tasks[task]
+        t.pc = place_program(s, starts, task)
+        t.group = machine.cgroups.index(fs.jbd2_cgroup if isinstance(fs, Ext4) else fs.worker_cgroup)
+        t.journal = k
+        t.ioprio = fs.jbd2_ioprio if isinstance(fs, Ext4) else 4
+        t.ioclass = KERNEL_CLASS
+        t.state = c.T_READY
+        schedule_start(s, task, 0)
+
+
+def place_program(s: State, starts: np.ndarray, i: int) -> int:
+    """Shift the jumps of program `i` to where it stands in the table; returns its first row."""
+    ops = s.ops[starts[i] : starts[i + 1]]
+    jumps = np.isin(ops.code, (c.OP_LOOP, c.OP_JUMP))
+    ops.a[jumps] += starts[i]
+    return int(starts[i])
+
+
+def schedule_start(s: State, task: int, at: int) -> None:
+    """Put the task's first event into the heap (plain Python: the heap is empty before the run)."""
+    sim = s.sim[0]
+    sim.seq += 1
+    rows = [(int(e.at), int(e.seq), int(e.kind), int(e.index)) for e in s.heap[: sim.heap_n]]
+    rows.append((at, int(sim.seq), c.EV_TASK, task))
+    sim.heap_n += 1
+    for k, row in enumerate(sorted(rows)):
+        s.heap[k] = row
+
+
+__all__ = ["compile_scenario", "log_writer"]

@@ -1,0 +1,247 @@
+"""What a run shows: dd's lines, latencies, an iostat row, where the time went, and the event trace.
+
+Everything here is a view on the engine's tables, in SI units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .ddline import dd_lines
+from .engine import codes as c
+from .engine.state import State
+from .engine.tasks import HISTOGRAM_SUB
+from .errors import ScenarioError
+from .filesystems import XFS
+from .scenario import Scenario
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+NS = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The outcome of `simulate`. Printing it shows what dd prints, an iostat row, and where the time went.
+
+    `trace` is None unless the run was traced.
+    """
+
+    scenario: Scenario
+    state: State
+    trace: np.ndarray | None = None
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # jobs
+
+    @cached_property
+    def jobs(self) -> pd.DataFrame:
+        """One row a job: operations, bytes, elapsed_s, bytes_per_s, time_per_op_s and latencies in seconds.
+
+        Percentiles come from a logarithmic histogram and are exact to 6 %; mean, least and largest are exact.
+        """
+        import pandas as pd
+
+        rows = []
+        for i, job in enumerate(self.scenario.jobs):
+            t = self.state.tasks[i]
+            ended = t.end if t.state == c.T_DONE else self.state.sim[0].now
+            elapsed = max(int(ended) * NS - job.start, 0.0)
+            ops = int(t.done_ops)
+            rows.append(
+                {
+                    "job": job.name if len(self.scenario.jobs) == 1 else f"{job.name} {i + 1}",
+                    "cgroup": job.cgroup,
+                    "operations": ops,
+                    "bytes": int(t.done_bytes),
+                    "elapsed_s": elapsed,
+                    "bytes_per_s": int(t.done_bytes) / elapsed if elapsed > 0 else np.nan,
+                    "time_per_op_s": elapsed / ops if ops else np.nan,
+                    "latency_mean_s": int(t.latency_sum) / ops * NS if ops else np.nan,
+                    "latency_min_s": int(t.latency_min) * NS if ops else np.nan,
+                    "latency_max_s": int(t.latency_max) * NS if ops else np.nan,
+                    **{f"latency_p{p}_s": self.latency_percentile(i, p) for p in (50, 90, 99)},
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def latency_percentile(self, job: int, percent: float) -> float:
+        """A percentile of the job's operation latencies in seconds, to 6 %; NaN before the first operation."""
+        counts = self.state.histogram[job]
+        total = int(counts.sum())
+        if total == 0:
+            return float("nan")
+        at = int(np.searchsorted(np.cumsum(counts), max(1, np.ceil(total * percent / 100))))
+        low = _bin_start(at)
+        return (low + _bin_start(at + 1)) / 2 * NS
+
+    @property
+    def time_per_op(self) -> float:
+        """Seconds an operation of the first job took on average."""
+        return float(self.jobs.time_per_op_s.iloc[0])
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Throughput of all jobs together, as each would report it."""
+        return float(self.jobs.bytes_per_s.sum())
+
+    @property
+    def elapsed(self) -> float:
+        """Simulated seconds."""
+        return int(self.state.sim[0].now) * NS
+
+    @property
+    def dd_lines(self) -> list[str]:
+        """What each dd prints at its end."""
+        return [dd_lines(r.operations, r.bytes, r.elapsed_s) for r in self.jobs.itertuples()]
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # where the time went
+
+    def task_name(self, task: int) -> str:
+        """Name of a process or kernel thread as the pictures and tables show it."""
+        jobs = self.scenario.jobs
+        if task < 0:
+            return "async"
+        if task < len(jobs):
+            return jobs[task].name if len(jobs) == 1 else f"{jobs[task].name} {task + 1}"
+        kind = "xfs log" if isinstance(self.scenario.machine.filesystem, XFS) else "jbd2"
+        many = len(self.state.tasks) - len(jobs) > 1
+        return f"{kind} {task - len(jobs) + 1}" if many else kind
+
+    @cached_property
+    def idling(self) -> pd.DataFrame:
+        """One row a (queue waited for, reason): windows, how many the timer ended (`fired`), how many of those while
+        requests waited (`fired_held`), seconds in all and while requests waited (`held_s`)."""
+        import pandas as pd
+
+        n = len(self.state.tasks)
+        rows = [
+            {
+                "waited_for": self.task_name(i // 3 % n),
+                "reason": c.IDLE_REASONS[i % 3],
+                "windows": int(r.windows),
+                "fired": int(r.fired),
+                "fired_held": int(r.fired_held),
+                "total_s": int(r.total_ns) * NS,
+                "held_s": int(r.held_ns) * NS,
+            }
+            for i, r in enumerate(self.state.idle)
+            if r.windows
+        ]
+        columns = ["waited_for", "reason", "windows", "fired", "fired_held", "total_s", "held_s"]
+        return pd.DataFrame(rows, columns=columns)
+
+    @property
+    def idles_per_op(self) -> float:
+        """Idle windows that ran to their end while a request waited, for each operation of the jobs."""
+        return float(self.idling.fired_held.sum() / max(self.jobs.operations.sum(), 1))
+
+    @cached_property
+    def time_budget(self) -> pd.DataFrame:
+        """Where the elapsed time went: columns what, seconds, share, per_op_s. The rows add up to the elapsed time.
+
+        "device busy": it has at least one command. "idling for X (reason)": it has none, requests wait, and the
+        scheduler keeps it for X. "hand-over": requests wait for kblockd or in a plug. "host": nobody asks for anything.
+        """
+        import pandas as pd
+
+        dev = self.state.devices[0]
+        rest = int(self.state.sim[0].now) - int(dev.accounted_at)
+        rows = [("device busy", int(dev.busy_ns))]
+        explained = 0
+        for r in self.idling.itertuples():
+            if r.held_s > 0:
+                rows.append((f"idling for {r.waited_for} ({r.reason})", round(r.held_s / NS)))
+                explained += round(r.held_s / NS)
+        rows.append(("hand-over", int(dev.held_ns) - explained))
+        rows.append(("host (CPU, wake-ups)", int(dev.empty_ns) + rest))
+        ops = max(int(self.jobs.operations.sum()), 1)
+        total = max(sum(ns for _, ns in rows), 1)
+        return pd.DataFrame(
+            [{"what": w, "seconds": ns * NS, "share": ns / total, "per_op_s": ns * NS / ops} for w, ns in rows]
+        )
+
+    @cached_property
+    def iostat(self) -> pd.DataFrame:
+        """One row as iostat -x shows it over the whole run: r/s, w/s, rkB/s, wkB/s, f/s, await (ms), aqu-sz, %util."""
+        import pandas as pd
+
+        dev = self.state.devices[0]
+        t = max(self.elapsed, NS)
+        done = max(int(dev.completed), 1)
+        row = {
+            "r/s": int(dev.read_requests) / t,
+            "w/s": int(dev.write_requests) / t,
+            "rkB/s": int(dev.sectors_read) / 2 / t,
+            "wkB/s": int(dev.sectors_written) / 2 / t,
+            "f/s": int(dev.flushes) / t,
+            "await": int(dev.sojourn_ns) * 1e-6 / done,
+            "aqu-sz": int(dev.area_in_system) * NS / t,
+            "%util": 100 * int(dev.busy_ns) * NS / t,
+        }
+        return pd.DataFrame([row])
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # trace
+
+    @cached_property
+    def events(self) -> pd.DataFrame:
+        """The trace, one row an event: time_s, event (blktrace's letter or a scheduler's decision), task, request,
+        sector, sectors, and `until_s` for idle windows. Needs `simulate(..., trace=True)`."""
+        import pandas as pd
+
+        e = self._need_trace()
+        idle = (e["kind"] == c.TR_IDLE_BEGIN) | (e["kind"] == c.TR_IDLE_END)
+        names = {t: self.task_name(t) for t in np.unique(e["task"]).tolist()}
+        frame = pd.DataFrame(
+            {
+                "time_s": e["at"] * NS,
+                "event": np.array(c.TRACE_LETTERS)[e["kind"]],
+                "task": [names[t] for t in e["task"].tolist()],
+                "request": e["request"],
+                "sector": np.where(idle, 0, e["place"]),
+                "sectors": np.where(idle, 0, e["length"]),
+                "until_s": np.where(idle, e["place"] * NS, np.nan),
+                "reason": [c.IDLE_REASONS[k] if i else "" for k, i in zip(e["length"].tolist(), idle, strict=True)],
+            }
+        )
+        return frame
+
+    def _need_trace(self) -> np.ndarray:
+        if self.trace is None:
+            raise ScenarioError("trace: this run kept no events; simulate(..., trace=True) does.")
+        return self.trace
+
+    def timeline(self, operation: int | None = None, operations: int = 1) -> Figure:
+        """Picture of one operation (or several): who held the device when, and every idle window.
+
+        `operation` counts from 0; None takes one from the middle of the run. Needs a trace.
+        """
+        from .plots import timeline
+
+        return timeline(self, operation, operations)
+
+    def __repr__(self) -> str:
+        budget = self.time_budget
+        lines = "\n".join(self.dd_lines)
+        shown = budget.assign(share=(budget.share * 100).round(1), per_op_us=(budget.per_op_s * 1e6).round(1))
+        return (
+            f"{lines}\n\n{self.iostat.round(2).to_string(index=False)}\n\n"
+            f"{shown[['what', 'share', 'per_op_us']].to_string(index=False)}"
+        )
+
+
+def _bin_start(b: int) -> int:
+    """Smallest latency (ns) of a histogram bin: the inverse of `engine.tasks.latency_bin`."""
+    half = 1 << HISTOGRAM_SUB
+    if b < 2 * half:
+        return b
+    exponent = b // half - 1
+    return (b - exponent * half) << exponent

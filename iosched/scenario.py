@@ -1,0 +1,123 @@
+"""What the user writes: a machine, and the jobs that run on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from . import schedulers
+from .cgroups import Cgroups
+from .devices import ConstantTime, null
+from .errors import ScenarioError, number, unknown
+from .filesystems import XFS, Ext4, Raw, filesystem
+from .host import Host, fitted_host
+from .kernels import Kernel
+from .workloads import Dd
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One machine: kernel, device, file system, scheduler, cgroups, host.
+
+    The kernel version sets the version of every part. `scheduler` and `filesystem` take a name or an instance; None is
+    the kernel's default scheduler (cfq before 5.0, then mq-deadline). `nr_requests` is queue/nr_requests: None is 128 on
+    the legacy path (sync and async each, per cgroup), twice the device depth on blk-mq with a scheduler, else the depth.
+
+    Raises ScenarioError, naming the field, for anything that the kernel could not be given.
+
+    >>> Machine(kernel="4.19", scheduler="cfq").scheduler_name
+    'cfq'
+    """
+
+    kernel: str = "4.19"
+    device: ConstantTime = null()
+    filesystem: Ext4 | XFS | Raw | str = Ext4()
+    scheduler: Any = None
+    host: Host | None = None
+    cgroups: Cgroups | Iterable[str] | None = None
+    nr_requests: int | None = None
+
+    def __post_init__(self) -> None:
+        kernel = Kernel(self.kernel)
+        set_ = object.__setattr__
+        if not isinstance(self.device, ConstantTime):
+            raise ScenarioError(f"device: {self.device!r} is not a device; give one of iosched.devices, such as null().")
+        set_(self, "kernel", str(kernel))
+        set_(self, "filesystem", filesystem(self.filesystem))
+        set_(self, "scheduler", schedulers.scheduler(self.scheduler, kernel))
+        set_(self, "host", fitted_host(kernel) if self.host is None else self.host)
+        if not isinstance(self.host, Host):
+            raise ScenarioError(f"host: {self.host!r} is not a host; give an iosched.Host.")
+        set_(self, "cgroups", self.cgroups if isinstance(self.cgroups, Cgroups) else Cgroups(self.cgroups))
+        for field in ("jbd2_cgroup", "worker_cgroup"):
+            if hasattr(self.filesystem, field):
+                self.cgroups.of(getattr(self.filesystem, field), f"filesystem.{field}")  # type: ignore[union-attr]
+        if self.nr_requests is not None:
+            number("nr_requests", self.nr_requests, 4, 65536, "requests", integer=True)
+
+    @property
+    def version(self) -> Kernel:
+        """The kernel version, to compare with."""
+        return Kernel(self.kernel)
+
+    @property
+    def scheduler_name(self) -> str:
+        """Its name in /sys/block/DEV/queue/scheduler."""
+        return schedulers.name_of(self.scheduler)
+
+    @property
+    def legacy(self) -> bool:
+        """Does the scheduler run on the legacy (single-queue) path?"""
+        return schedulers.SCHEDULERS[self.scheduler_name][2]
+
+    def with_(self, **changes: Any) -> Machine:
+        """A copy with dotted fields changed; what a slider or a sweep turns.
+
+        >>> m = Machine(kernel="4.19", scheduler="cfq")
+        >>> m.with_(**{"scheduler.slice_idle": 0, "device.completion_us": 50}).device.completion_us
+        50
+        """
+        machine: Machine = self
+        for key, value in changes.items():
+            part, _, rest = key.partition(".")
+            if part not in Machine.__dataclass_fields__:
+                raise unknown("machine field", part, Machine.__dataclass_fields__)
+            if part == "kernel" and machine.host == fitted_host(machine.kernel):
+                machine = replace(machine, kernel=value, host=None)
+                continue
+            if rest:
+                inner = getattr(machine, part)
+                known = getattr(type(inner), "__dataclass_fields__", {})
+                if rest not in known:
+                    raise unknown(key, rest, known, f" ({type(inner).__name__} has no such parameter.)" if not known else "")
+                value = replace(inner, **{rest: value})
+            machine = replace(machine, **{part: value})
+        return machine
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A machine and its jobs, checked together.
+
+    >>> from iosched import workloads
+    >>> len(Scenario(Machine(), [workloads.dd(count=1)]).jobs)
+    1
+    """
+
+    machine: Machine
+    jobs: Sequence[Dd]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.machine, Machine):
+            raise ScenarioError(f"machine: {self.machine!r} is not a machine; give an iosched.Machine.")
+        jobs = (self.jobs,) if isinstance(self.jobs, Dd) else tuple(self.jobs)
+        object.__setattr__(self, "jobs", jobs)
+        if not jobs:
+            raise ScenarioError("jobs: the list is empty, so nothing can ever happen; give at least one job.")
+        if len(jobs) > 56:
+            raise ScenarioError(f"jobs: {len(jobs)} are too many; allowed are 1 to 56.")
+        for job in jobs:
+            if not isinstance(job, Dd):
+                raise ScenarioError(f"jobs: {job!r} is not a job; give one of iosched.workloads, such as dd().")
+            self.machine.cgroups.of(job.cgroup, f"{job.name}.cgroup")  # type: ignore[union-attr]

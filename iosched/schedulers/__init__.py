@@ -1,0 +1,81 @@
+"""The schedulers: one file each, the tunables first, then the rules in the order in which a request meets them."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from ..engine import codes
+from ..errors import ScenarioError, unknown
+from ..kernels import Kernel
+from .cfq import CFQ
+from .deadline import Deadline, MqDeadline
+from .fifo import NoScheduler, Noop
+
+# name in /sys/block/DEV/queue/scheduler -> (tunables, engine number, legacy path?, first kernel, first kernel without)
+SCHEDULERS: dict[str, tuple[type, int, bool, str, str]] = {
+    "noop": (Noop, codes.NOOP, True, "4.0", "5.0"),
+    "deadline": (Deadline, codes.DEADLINE, True, "4.0", "5.0"),
+    "cfq": (CFQ, codes.CFQ, True, "4.0", "5.0"),
+    "none": (NoScheduler, codes.NO_SCHEDULER, False, "4.0", "7.0"),
+    "mq-deadline": (MqDeadline, codes.MQ_DEADLINE, False, "4.11", "7.0"),
+}
+SINCE = {"prio_aging_expire": "5.14"}  # tunables that came later than their scheduler
+
+
+def name_of(tunables: object) -> str:
+    """The sysfs name of a scheduler.
+
+    >>> name_of(CFQ())
+    'cfq'
+    """
+    for name, (cls, *_) in SCHEDULERS.items():
+        if type(tunables) is cls:
+            return name
+    raise unknown("scheduler", tunables, SCHEDULERS)
+
+
+def available(kernel: Kernel) -> list[str]:
+    """Schedulers that a kernel version has.
+
+    >>> available(Kernel("5.10"))
+    ['none', 'mq-deadline']
+    """
+    return [n for n, (_, _, _, first, gone) in SCHEDULERS.items() if kernel >= first and not (gone != "7.0" and kernel >= gone)]
+
+
+def scheduler(value: object, kernel: Kernel) -> object:
+    """Tunables from a name or an instance, checked against the kernel version.
+
+    Raises ScenarioError for an unknown scheduler, one this kernel lacks, or a tunable this version does not have.
+    """
+    if value is None:
+        value = "cfq" if kernel < "5.0" else "mq-deadline"
+    if isinstance(value, str):
+        if value not in SCHEDULERS:
+            raise unknown("scheduler", value, available(kernel))
+        value = SCHEDULERS[value][0]()
+    name = name_of(value)
+    if name not in available(kernel):
+        raise ScenarioError(f"scheduler: {name!r} does not exist in kernel {kernel}; allowed: {', '.join(available(kernel))}.")
+    for f in fields(value):  # type: ignore[arg-type]
+        since = SINCE.get(f.name)
+        if since and getattr(value, f.name) is not None and kernel < since:
+            raise ScenarioError(f"scheduler.{f.name}: {name} of kernel {kernel} has no such tunable; it came with {since}.")
+    return value
+
+
+def with_tunables(name: str, kernel: Kernel, tunables: dict[str, object]) -> object:
+    """A scheduler by name with tunables by their sysfs names; unknown ones are refused.
+
+    >>> with_tunables("cfq", Kernel("4.19"), {"slice_idle": 0}).slice_idle
+    0
+    """
+    cls = type(scheduler(name, kernel))
+    known = [f.name for f in fields(cls)]
+    for key in tunables:
+        if key not in known:
+            raise unknown(f"scheduler.{key}", key, known, f" These are the tunables of {name}.")
+    return scheduler(cls(**tunables), kernel)
+
+
+__all__ = ["CFQ", "SCHEDULERS", "Deadline", "MqDeadline", "NoScheduler", "Noop", "available", "name_of", "scheduler", "with_tunables"]

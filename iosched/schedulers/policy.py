@@ -1,0 +1,110 @@
+"""The five moments at which the block layer asks the scheduler, as one `if/elif` on the scheduler's number.
+
+Numba caches plain functions only, so the choice is made here and not through captured functions. A policy is
+`insert(request)`, `dispatch() -> request or NONE`, `completed(request) -> run kblockd?`, `timer_fired()` and
+`merge_list(...)` (where a new bio may find a request to join), with `withdraw` and `request_grew` as the two halves of
+a merge.
+"""
+
+from ..engine.codes import CFQ, DEADLINE, MQ_DEADLINE, NONE
+from ..engine.jit import jit
+from . import cfq, deadline, fifo
+
+
+@jit
+def insert(s, ri):
+    """A request enters the scheduler."""
+    kind = s.devices[s.requests[ri].dev].scheduler
+    if kind == CFQ:
+        cfq.insert(s, ri)
+    elif kind == DEADLINE or kind == MQ_DEADLINE:
+        deadline.insert(s, ri)
+    else:
+        fifo.insert(s, ri)
+
+
+@jit
+def dispatch(s, d):
+    """The driver can take a request: which one? NONE to send nothing now."""
+    kind = s.devices[d].scheduler
+    if kind == CFQ:
+        return cfq.dispatch(s, d)
+    if kind == DEADLINE or kind == MQ_DEADLINE:
+        return deadline.dispatch(s, d)
+    return fifo.dispatch(s, d)
+
+
+@jit
+def completed(s, ri):
+    """A request that came from the scheduler is done. True asks for a dispatch by kblockd."""
+    kind = s.devices[s.requests[ri].dev].scheduler
+    if kind == CFQ:
+        return cfq.completed(s, ri)
+    if kind == DEADLINE or kind == MQ_DEADLINE:
+        return deadline.completed(s, ri)
+    return False
+
+
+@jit
+def timer_fired(s, d):
+    """The scheduler's idle timer of device `d` ran out; kblockd dispatches afterwards."""
+    if s.devices[d].scheduler == CFQ:
+        cfq.timer_fired(s, d)
+
+
+@jit
+def merge_list(s, d, task, op, flags):
+    """List of pending requests that a new bio of this task may join, or NONE."""
+    kind = s.devices[d].scheduler
+    if kind == CFQ:
+        return cfq.merge_list(s, d, task, op, flags)
+    if kind == DEADLINE or kind == MQ_DEADLINE:
+        return deadline.merge_list(s, d, task, op)
+    return s.devices[d].fifo
+
+
+@jit
+def withdraw(s, ri):
+    """Take a pending request out because it was merged into its neighbour."""
+    kind = s.devices[s.requests[ri].dev].scheduler
+    if kind == CFQ:
+        cfq.withdraw(s, ri)
+    elif kind == DEADLINE or kind == MQ_DEADLINE:
+        deadline.withdraw(s, ri)
+        deadline.merged_away(s, ri)
+    else:
+        fifo.withdraw(s, ri)
+
+
+@jit
+def request_grew(s, ri, front):
+    """A bio or a neighbour joined the pending request, at its front or at its back."""
+    kind = s.devices[s.requests[ri].dev].scheduler
+    if kind == CFQ:
+        cfq.request_grew(s, ri, front)
+    elif kind == DEADLINE or kind == MQ_DEADLINE:
+        deadline.request_grew(s, ri, front)
+
+
+@jit
+def may_queue(s, d, task):
+    """May the task have a request although its pool is full?"""
+    if s.devices[d].scheduler == CFQ:
+        return cfq.may_queue(s, d, task)
+    return False
+
+
+@jit
+def front_merges(s, d):
+    """Does this scheduler look for front merges?"""
+    kind = s.devices[d].scheduler
+    if kind == CFQ:
+        return True
+    return (kind == DEADLINE or kind == MQ_DEADLINE) and s.deadline[d].front_merges != 0
+
+
+@jit
+def keeps_sector_order(s, d):
+    """Is the merge list sorted by sector?"""
+    kind = s.devices[d].scheduler
+    return kind == CFQ or kind == DEADLINE or kind == MQ_DEADLINE

@@ -1,0 +1,96 @@
+"""What the processes do."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from .errors import ScenarioError, number, unknown
+from .knobs import check, knob
+
+OFLAGS = ("dsync", "sync", "direct")
+CONVS = ("fsync", "fdatasync", "notrunc")
+IOCLASSES = ("best-effort", "realtime", "idle")
+SUFFIXES = {"": 1, "c": 1, "w": 2, "b": 512, "kB": 1000, "k": 1024, "K": 1024, "KiB": 1024, "MB": 10**6, "M": 2**20,
+            "MiB": 2**20, "GB": 10**9, "G": 2**30, "GiB": 2**30}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Dd:
+    """dd writing a new file: `dd if=/dev/zero of=FILE bs=.. count=.. oflag=.. conv=..`.
+
+    Build it with `dd(...)`, which takes dd's own spelling of sizes.
+    """
+
+    bs: int = knob(512, "bytes a write", "bytes", 1, 2**30, integer=True, slider=(512, 1 << 20, "log"))
+    count: int = knob(10_000, "writes", "writes", 1, 10**9, integer=True)
+    oflag: str = "dsync"
+    conv: str = ""
+    cgroup: str = "/"
+    partition: int = knob(0, "partition of the device, each with a file system of its own", "", 0, 15, integer=True)
+    ioprio: int = knob(4, "priority level within the class", "", 0, 7, integer=True)
+    ioclass: str = "best-effort"
+    start: float = knob(0.0, "when the process begins", "s", 0, 1e6)
+    name: str = "dd"
+
+    def __post_init__(self) -> None:
+        check(self, "dd.")
+        for word in self.oflags:
+            if word not in OFLAGS:
+                raise unknown("dd.oflag", word, OFLAGS)
+        for word in self.convs:
+            if word not in CONVS:
+                raise unknown("dd.conv", word, CONVS)
+        if self.ioclass not in IOCLASSES:
+            raise unknown("dd.ioclass", self.ioclass, IOCLASSES)
+        if "direct" in self.oflags and self.bs % 512:
+            raise ScenarioError(f"dd.bs: {self.bs} is not allowed with oflag=direct; give a multiple of 512 bytes.")
+        if not self.oflags and not ({"fsync", "fdatasync"} & set(self.convs)):
+            raise ScenarioError(
+                f"dd.oflag: {self.oflag!r} leaves the data in the page cache, whose writeback is not modelled yet; "
+                "give oflag dsync, sync or direct, or conv fsync or fdatasync."
+            )
+
+    @property
+    def oflags(self) -> tuple[str, ...]:
+        """The words of `oflag`."""
+        return tuple(w for w in self.oflag.split(",") if w)
+
+    @property
+    def convs(self) -> tuple[str, ...]:
+        """The words of `conv`."""
+        return tuple(w for w in self.conv.split(",") if w)
+
+    @property
+    def synchronous(self) -> bool:
+        """Does every write wait until it is durable?"""
+        return "dsync" in self.oflags or "sync" in self.oflags
+
+
+def dd(bs: int | str = 512, count: int = 10_000, oflag: str | None = "dsync", conv: str | None = None,
+       cgroup: str = "/", **options: object) -> Dd:  # fmt: skip
+    """A dd process. Sizes as dd takes them ("4k", "1M"); options as the fields of `Dd`.
+
+    Raises ScenarioError for an unknown flag, an absurd number or an option that dd does not have.
+
+    >>> dd(bs="4k", count=10, oflag="direct,dsync").bs
+    4096
+    """
+    for name in options:
+        if name not in Dd.__dataclass_fields__:
+            raise unknown("dd option", name, Dd.__dataclass_fields__)
+    return Dd(bs=parse_size("dd.bs", bs), count=count, oflag=oflag or "", conv=conv or "", cgroup=cgroup, **options)  # type: ignore[arg-type]
+
+
+def parse_size(field: str, value: int | str) -> int:
+    """Bytes from a number or dd's notation.
+
+    >>> parse_size("bs", "8k"), parse_size("bs", "1MB")
+    (8192, 1000000)
+    """
+    if isinstance(value, str):
+        match = re.fullmatch(r"(\d+)([A-Za-z]*)", value.strip())
+        if not match or match[2] not in SUFFIXES:
+            raise ScenarioError(f"{field}: {value!r} is not a size; give bytes or a size such as '4k', '1M'.")
+        return int(match[1]) * SUFFIXES[match[2]]
+    return int(number(field, value, 1, 2**30, "bytes", integer=True))
