@@ -52,7 +52,9 @@ class Cgroups:
     def _add(self, group: Cgroup) -> None:
         path = normalise(group.path)
         if path == ROOT and group.path not in ("/", "root"):
-            raise ScenarioError(f"cgroups: {group.path!r} is not a cgroup path; give one such as 'user.slice' or 'a/b'.")
+            raise ScenarioError(
+                f"cgroups: {group.path!r} is not a cgroup path; give one such as 'user.slice' or 'a/b'."
+            )
         number(f"cgroups[{path!r}].weight", group.weight, 10, 1000, integer=True)
         leaf = group.leaf_weight
         if leaf is not None:

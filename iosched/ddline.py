@@ -20,9 +20,7 @@ def dd_lines(records: int, nbytes: int, seconds: float) -> str:
     shown = f" ({', '.join(sizes)})" if sizes else ""
     plural = "byte" if nbytes == 1 else "bytes"
     speed = rate(nbytes / seconds) if seconds > 0 else "Infinity B/s"
-    return (
-        f"{records}+0 records in\n{records}+0 records out\n{nbytes} {plural}{shown} copied, {seconds:.6g} s, {speed}"
-    )
+    return f"{records}+0 records in\n{records}+0 records out\n{nbytes} {plural}{shown} copied, {seconds:.6g} s, {speed}"
 
 
 def rate(bytes_per_s: float) -> str:

@@ -24,7 +24,9 @@ def unknown(field: str, value: object, allowed: Iterable[object], note: str = ""
     names = [str(a) for a in allowed]
     close = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    return ScenarioError(f"{field}: {value!r} is unknown; {hint}{'A' if hint else 'a'}llowed: {', '.join(names)}.{note}")
+    return ScenarioError(
+        f"{field}: {value!r} is unknown; {hint}{'A' if hint else 'a'}llowed: {', '.join(names)}.{note}"
+    )
 
 
 def number(field: str, value: object, low: float, high: float, unit: str = "", *, integer: bool = False) -> float:

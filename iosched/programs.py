@@ -10,7 +10,8 @@ import numpy as np
 
 from .cgroups import parent_of
 from .engine import codes as c
-from .engine.state import OP, State, allocate
+from .engine.state import State, allocate
+from .engine.tables import OP
 from .filesystems import XFS, Ext4, Raw
 from .scenario import Machine, Scenario
 from .schedulers import CFQ, SCHEDULERS, Deadline
@@ -131,8 +132,6 @@ def worker_program(machine: Machine) -> Program:
     return [*begin, *take, *log, (c.OP_CPU, before_commit, 0), *commit, *end]
 
 
-
-
 def xfs_log_flags(machine: Machine) -> int:
     """Flags of an XFS log write; IDLE came with the 6.1 that was read (spec block-layer section 0)."""
     idle = c.F_IDLE if machine.version >= "5.0" else 0
@@ -209,7 +208,7 @@ def fill_groups(s: State, machine: Machine) -> None:
     for g, path in enumerate(paths):
         parent = parent_of(path)
         s.groups[g].parent = c.NONE if parent is None else paths.index(parent)
-        if len(s.cfq_groups):
+        if isinstance(machine.scheduler, CFQ):
             group = machine.cgroups.of(path)
             row = s.cfq_groups[g]
             row.parent = s.groups[g].parent
@@ -246,7 +245,7 @@ def fill_workers(s: State, scenario: Scenario, partitions: list[int], starts: np
         j.head = j.first
         j.sectors = 2048 * (fs.journal_mb if isinstance(fs, Ext4) else fs.log_mb if isinstance(fs, XFS) else 1)
         task = len(scenario.jobs) + k
-        if task >= len(s.tasks):
+        if task >= s.sim[0].n_tasks:
             continue
         j.task = task
         t = s.tasks[task]

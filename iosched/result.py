@@ -73,7 +73,7 @@ class Result:
 
     def latency_percentile(self, job: int, percent: float) -> float:
         """A percentile of the job's operation latencies in seconds, to 6 %; NaN before the first operation."""
-        counts = self.state.histogram[job]
+        counts = self.state.histogram.n[job * c.HISTOGRAM_BINS : (job + 1) * c.HISTOGRAM_BINS]
         total = int(counts.sum())
         if total == 0:
             return float("nan")
@@ -132,7 +132,7 @@ class Result:
                 "total_s": int(r.total_ns) * NS,
                 "held_s": int(r.held_ns) * NS,
             }
-            for i, r in enumerate(self.state.idle)
+            for i, r in enumerate(self.state.idle[: n * len(c.IDLE_REASONS)])
             if r.windows
         ]
         columns = ["waited_for", "reason", "windows", "fired", "fired_held", "total_s", "held_s"]

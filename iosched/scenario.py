@@ -42,7 +42,9 @@ class Machine:
         kernel = Kernel(self.kernel)
         set_ = object.__setattr__
         if not isinstance(self.device, ConstantTime):
-            raise ScenarioError(f"device: {self.device!r} is not a device; give one of iosched.devices, such as null().")
+            raise ScenarioError(
+                f"device: {self.device!r} is not a device; give one of iosched.devices, such as null()."
+            )
         set_(self, "kernel", str(kernel))
         set_(self, "filesystem", filesystem(self.filesystem))
         set_(self, "scheduler", schedulers.scheduler(self.scheduler, kernel))
@@ -90,7 +92,9 @@ class Machine:
                 inner = getattr(machine, part)
                 known = getattr(type(inner), "__dataclass_fields__", {})
                 if rest not in known:
-                    raise unknown(key, rest, known, f" ({type(inner).__name__} has no such parameter.)" if not known else "")
+                    raise unknown(
+                        key, rest, known, f" ({type(inner).__name__} has no such parameter.)" if not known else ""
+                    )
                 value = replace(inner, **{rest: value})
             machine = replace(machine, **{part: value})
         return machine

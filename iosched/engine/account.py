@@ -46,7 +46,7 @@ def idle_begin(s, d, task, reason, until):
     """The device is kept for `task` from now on."""
     account(s, d)
     dev = s.devices[d]
-    n_tasks = s.tasks.shape[0]
+    n_tasks = s.sim[0].n_tasks
     row = (d * n_tasks + task) * 3 + reason
     dev.idle_row = row
     dev.idle_since = s.sim[0].now
@@ -70,4 +70,4 @@ def idle_end(s, d, how):
         idle.fired += 1
         if dev.in_system > 0:
             idle.fired_held += 1
-    record(s, TR_IDLE_END, (row // 3) % s.tasks.shape[0], NONE, dev.idle_since, row % 3, how, d)
+    record(s, TR_IDLE_END, (row // 3) % s.sim[0].n_tasks, NONE, dev.idle_since, row % 3, how, d)

@@ -69,7 +69,7 @@ def submit_bio(s, d, task, op, sector, nr, flags):
         unplug(s, d, task)
         if s.sim[0].free_bio == NONE or not has_tag(s, d, t.group, op, flags):
             t.state = T_WAIT_TAG
-            push_back(s, dev.waiters, s.nodes.shape[0] - s.tasks.shape[0] + task)
+            push_back(s, dev.waiters, s.sim[0].first_task_node + task)
             return False
     ri = get_request(s, d, task, op, sector, nr, flags)
     take_tag(s, ri, t.group)

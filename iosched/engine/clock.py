@@ -94,7 +94,7 @@ def first_timer(s):
     best = NONE
     best_at = NEVER
     best_seq = 0
-    for i in range(s.timers.shape[0]):
+    for i in range(s.sim[0].n_timers):
         timer = s.timers[i]
         if timer.at < best_at or (timer.at == best_at and best != NONE and timer.seq < best_seq):
             best = i

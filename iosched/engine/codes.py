@@ -60,6 +60,8 @@ META_BLOCK_BITMAP, META_GROUP_DESC, META_INODE_BITMAP, META_DIRECTORY = 1, 2, 4,
 INODE0 = 4
 MAX_FILES = 56
 
+HISTOGRAM_BINS = 1024  # bins of a latency histogram (engine/tasks.py)
+
 # schedulers
 NOOP, NO_SCHEDULER, DEADLINE, MQ_DEADLINE, CFQ = 0, 1, 2, 3, 4
 
@@ -90,7 +92,24 @@ IDLE_ENDS = ("its request came", "preempted", "timer fired", "expired")
     TR_OP_END,
     TR_WAKE,
 ) = range(16)
-TRACE_LETTERS = ("Q", "G", "M", "P", "U", "I", "D", "C", "idle", "idle end", "preempt", "expire", "active", "op", "op end", "wake")
+TRACE_LETTERS = (
+    "Q",
+    "G",
+    "M",
+    "P",
+    "U",
+    "I",
+    "D",
+    "C",
+    "idle",
+    "idle end",
+    "preempt",
+    "expire",
+    "active",
+    "op",
+    "op end",
+    "wake",
+)
 
 # what can go wrong inside a run; the text of each is in result.py
 OK, E_DOUBLE_COMPLETION, E_EARLY_COMPLETION, E_DEPTH, E_FLUSH_ORDER, E_POOL, E_BAD_OP = 0, 1, 2, 3, 4, 5, 6

@@ -36,7 +36,9 @@ def source_hash(package: Path = PACKAGE) -> str:
     >>> len(source_hash())
     16
     """
-    digest = hashlib.sha256(f"{sys.version_info[:2]} {numba.__version__} {np.__version__} {platform.machine()}".encode())
+    digest = hashlib.sha256(
+        f"{sys.version_info[:2]} {numba.__version__} {np.__version__} {platform.machine()}".encode()
+    )
     for path in engine_sources(package):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
@@ -62,13 +64,13 @@ def _numba_cache_in(folder: Path):
 
 def jit(function: Callable) -> Callable:
     """Compile an inner function: called from compiled code only, no Python wrapper, nothing allocated."""
-    return numba.njit(function, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return numba.njit(function, _nrt=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def entry(function: Callable) -> Callable:
     """Compile an entry point: cached on disk, and runs without the GIL so that threads run scenarios in parallel."""
     with _numba_cache_in(cache_folder()):
-        return numba.njit(function, _nrt=False, cache=True, nogil=True)
+        return numba.njit(function, _nrt=False, error_model="numpy", cache=True, nogil=True)
 
 
 def jit_enabled() -> bool:

@@ -62,7 +62,7 @@ def log_place(s, ji, nr):
 @jit
 def wait_for_commit(s, task, ji):
     """Put the task in the journal's wait list."""
-    push_back(s, s.journals[ji].waiters, s.nodes.shape[0] - s.tasks.shape[0] + task)
+    push_back(s, s.journals[ji].waiters, s.sim[0].first_task_node + task)
 
 
 @jit
@@ -71,7 +71,7 @@ def commit_done(s, ji):
     j = s.journals[ji]
     j.committed = j.committing
     n = s.lists[j.waiters].head
-    first_task = s.nodes.shape[0] - s.tasks.shape[0]
+    first_task = s.sim[0].first_task_node
     while n != NONE:
         following = s.nodes[n].next
         task = n - first_task

@@ -18,17 +18,25 @@ from .codes import (
     STOP_TRACE_FULL,
     TIMERS_PER_DEVICE,
 )
-from .jit import entry, jit
+from .jit import entry, jit, jit_enabled
+from .memory import state_at
 
 TRACE_MARGIN = 4096  # one event writes fewer trace rows than this (a full plug of split bios is the largest)
 
 
-@entry
-def run(s, stop_at, budget):
+def run(state, stop_at, budget):
     """Run until every job has ended, simulated time reaches `stop_at` (ns), or `budget` events were handled.
 
     Returns a STOP_* code. The state is complete at every return: calling again goes on where it stopped.
     """
+    if jit_enabled():
+        return _run_compiled(state.address, stop_at, budget)
+    return _loop(state, stop_at, budget)
+
+
+@jit
+def _loop(s, stop_at, budget):
+    """Take what happens next and let it happen."""
     sim = s.sim[0]
     while True:
         if sim.error != OK:
@@ -37,7 +45,7 @@ def run(s, stop_at, budget):
             return STOP_DONE
         if budget <= 0:
             return STOP_BUDGET
-        if sim.trace_on != 0 and sim.trace_n + TRACE_MARGIN > s.trace.shape[0]:
+        if sim.trace_on != 0 and sim.trace_n + TRACE_MARGIN > sim.trace_rows:
             return STOP_TRACE_FULL
         timer = first_timer(s)
         at = NEVER
@@ -85,5 +93,11 @@ def fire(s, d):
 def advance(s, at):
     """Move the clock to `at` without an event, and bring the books up to it."""
     s.sim[0].now = max(s.sim[0].now, at)
-    for d in range(s.devices.shape[0]):
+    for d in range(s.sim[0].n_devices):
         account(s, d)
+
+
+@entry
+def _run_compiled(address, stop_at, budget):
+    """The loop on the tables whose addresses stand at `address`."""
+    return _loop(state_at(address), stop_at, budget)

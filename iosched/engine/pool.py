@@ -84,7 +84,7 @@ def has_tag(s, d, group, op, flags):
         return False
     if dev.legacy == 0:
         return dev.tags_used < dev.nr_requests
-    pool = s.pools[d * s.groups.shape[0] + group]
+    pool = s.pools[d * s.sim[0].n_groups + group]
     return (pool.sync if is_sync(op, flags) else pool.asynchronous) < dev.nr_requests
 
 
@@ -93,7 +93,7 @@ def take_tag(s, ri, group):
     """Count the request against its limit."""
     r = s.requests[ri]
     dev = s.devices[r.dev]
-    r.pool = r.dev * s.groups.shape[0] + group
+    r.pool = r.dev * s.sim[0].n_groups + group
     if dev.legacy == 0:
         dev.tags_used += 1
     elif is_sync(r.op, r.cmd_flags):

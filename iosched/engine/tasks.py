@@ -14,6 +14,7 @@ from .codes import (
     F_PREFLUSH,
     F_SYNC,
     FLUSH,
+    HISTOGRAM_BINS,
     INODE0,
     META_BLOCK_BITMAP,
     META_DIRECTORY,
@@ -167,8 +168,8 @@ def end_operation(s, task, nbytes):
     t.latency_max = max(t.latency_max, latency)
     t.latency_min = min(t.latency_min, latency)
     b = latency_bin(latency)
-    if b < s.histogram.shape[1]:
-        s.histogram[task, b] += 1
+    if b < HISTOGRAM_BINS:
+        s.histogram[task * HISTOGRAM_BINS + b].n += 1
     record(s, TR_OP_END, task, NONE, t.done_ops - 1, latency, 0, t.dev)
 
 
@@ -251,7 +252,9 @@ def direct_write(s, task, nbytes, flags):
         f.direct_left = nbytes
     while f.direct_left > 0:
         size = min(f.direct_left, max_bytes)
-        if not block.submit_bio(s, t.dev, task, WRITE, f.first + f.position // 512, size // 512, flags | F_SYNC | F_IDLE):
+        if not block.submit_bio(
+            s, t.dev, task, WRITE, f.first + f.position // 512, size // 512, flags | F_SYNC | F_IDLE
+        ):
             return False
         f.position += size
         f.direct_left -= size

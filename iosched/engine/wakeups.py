@@ -19,10 +19,10 @@ def cpu_burst(s, length):
         return sim.now + length
     best = 0
     for k in range(1, sim.cpus):
-        if s.cpu_free[k] < s.cpu_free[best]:
+        if s.processors[k].free_at < s.processors[best].free_at:
             best = k
-    end = max(sim.now, s.cpu_free[best]) + length
-    s.cpu_free[best] = end
+    end = max(sim.now, s.processors[best].free_at) + length
+    s.processors[best].free_at = end
     return end
 
 
@@ -47,4 +47,4 @@ def wake_first(s, lst):
     """Wake the task that has slept longest in a wait list."""
     n = pop_front(s, lst)
     if n != NONE:
-        wake(s, n - s.nodes.shape[0] + s.tasks.shape[0])
+        wake(s, n - s.sim[0].first_task_node)

@@ -40,7 +40,11 @@ def available(kernel: Kernel) -> list[str]:
     >>> available(Kernel("5.10"))
     ['none', 'mq-deadline']
     """
-    return [n for n, (_, _, _, first, gone) in SCHEDULERS.items() if kernel >= first and not (gone != "7.0" and kernel >= gone)]
+    return [
+        n
+        for n, (_, _, _, first, gone) in SCHEDULERS.items()
+        if kernel >= first and not (gone != "7.0" and kernel >= gone)
+    ]
 
 
 def scheduler(value: object, kernel: Kernel) -> object:
@@ -56,11 +60,15 @@ def scheduler(value: object, kernel: Kernel) -> object:
         value = SCHEDULERS[value][0]()
     name = name_of(value)
     if name not in available(kernel):
-        raise ScenarioError(f"scheduler: {name!r} does not exist in kernel {kernel}; allowed: {', '.join(available(kernel))}.")
+        raise ScenarioError(
+            f"scheduler: {name!r} does not exist in kernel {kernel}; allowed: {', '.join(available(kernel))}."
+        )
     for f in fields(value):  # type: ignore[arg-type]
         since = SINCE.get(f.name)
         if since and getattr(value, f.name) is not None and kernel < since:
-            raise ScenarioError(f"scheduler.{f.name}: {name} of kernel {kernel} has no such tunable; it came with {since}.")
+            raise ScenarioError(
+                f"scheduler.{f.name}: {name} of kernel {kernel} has no such tunable; it came with {since}."
+            )
     return value
 
 
@@ -78,4 +86,15 @@ def with_tunables(name: str, kernel: Kernel, tunables: dict[str, object]) -> obj
     return scheduler(cls(**tunables), kernel)
 
 
-__all__ = ["CFQ", "SCHEDULERS", "Deadline", "MqDeadline", "NoScheduler", "Noop", "available", "name_of", "scheduler", "with_tunables"]
+__all__ = [
+    "CFQ",
+    "SCHEDULERS",
+    "Deadline",
+    "MqDeadline",
+    "NoScheduler",
+    "Noop",
+    "available",
+    "name_of",
+    "scheduler",
+    "with_tunables",
+]

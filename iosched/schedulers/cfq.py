@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from ..engine.account import idle_begin, idle_end
 from ..engine.clock import arm, armed, cancel
 from ..engine.codes import (
@@ -39,6 +37,7 @@ from ..engine.codes import (
     TR_PREEMPT,
     WRITE,
 )
+from ..engine.columns import columns
 from ..engine.jit import jit
 from ..engine.lists import insert_sorted, push_back, push_front, remove
 from ..engine.requests import is_sync
@@ -63,42 +62,27 @@ HW_SAMPLES = 50
 THINK_VALID = 80  # samples are fixed point: the third one reaches 84
 HISTORY_BITS = 0xFFFFFFFF
 
-DEVICE_DTYPE = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            "quantum fifo_expire_sync fifo_expire_async back_seek_max back_seek_penalty slice_sync slice_async "
-            "slice_async_rq slice_idle group_idle low_latency target_latency ancestor_preempts jiffy group_list "
-            "active active_task serving_group serving_class serving_type workload_expires busy_queues busy_sync "
-            "rq_queued in_driver in_flight_sync in_flight_async hw_tag est_depth hw_samples last_position "
-            "last_delayed_sync min_vdisktime"
-        ).split()
-    ]
+THINK = "last_end ttime_samples ttime_total ttime_mean"
+DEVICE_COLUMNS = columns(
+    "quantum fifo_expire_sync fifo_expire_async back_seek_max back_seek_penalty slice_sync slice_async slice_async_rq "
+    "slice_idle group_idle low_latency target_latency ancestor_preempts jiffy group_list active active_task "
+    "serving_group serving_class serving_type workload_expires busy_queues busy_sync rq_queued in_driver in_flight_sync "
+    "in_flight_async hw_tag est_depth hw_samples last_position last_delayed_sync min_vdisktime"
 )
-_THINK = ["last_end", "ttime_samples", "ttime_total", "ttime_mean"]
-GROUP_DTYPE = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            "parent weight leaf_weight nr_active children_weight vfraction vdisktime on_tree nr_queues busy_avg_be "
-            "busy_avg_rt busy_avg_idle saved_slice saved_type saved_class dispatched"
-        ).split()
-        + _THINK
-    ]
+GROUP_COLUMNS = columns(
+    "parent weight leaf_weight nr_active children_weight vfraction vdisktime on_tree nr_queues busy_avg_be busy_avg_rt "
+    "busy_avg_idle saved_slice saved_type saved_class dispatched " + THINK
 )
-TREE_DTYPE = np.dtype([(name, np.int64) for name in ["list", *_THINK]])
-CONTEXT_DTYPE = np.dtype([(name, np.int64) for name in ["queue", *_THINK]])
-QUEUE_DTYPE = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            "used dev group sync task ioprio ioclass sorted fifo next_rq queued_sync queued_async dispatched "
-            "dispatch_start slice_start slice_end allocated_slice slice_resid slice_dispatch seek_history "
-            "last_request_pos tree merge_into refs prio_pending on_rr wait_request must_dispatch must_alloc_slice "
-            "fifo_expire idle_window slice_new coop split_coop deep wait_busy"
-        ).split()
-    ]
+TREE_COLUMNS = columns("list " + THINK)
+CONTEXT_COLUMNS = columns("queue " + THINK)
+QUEUE_COLUMNS = columns(
+    "used dev group sync task ioprio ioclass sorted fifo next_rq queued_sync queued_async dispatched dispatch_start "
+    "slice_start slice_end allocated_slice slice_resid slice_dispatch seek_history last_request_pos tree merge_into refs "
+    "prio_pending on_rr wait_request must_dispatch must_alloc_slice fifo_expire idle_window slice_new coop split_coop "
+    "deep wait_busy"
 )
+ASYNC_COLUMNS = columns("queue")  # seventeen a group: [BE, RT] x 8 levels, and the idle class
+ASYNC_SLOTS = 17
 
 
 @dataclass(frozen=True)
@@ -118,7 +102,9 @@ class CFQ:
     group_idle: float | None = knob(None, "keep the device idle for a group's last queue; counts when slice_idle does not",
                                     "ms", 0, 1e6, optional=True, sysfs="group_idle", slider=(0, 16, "linear"))  # fmt: skip
     quantum: int = knob(8, "requests in flight of one queue", "requests", 1, integer=True, sysfs="quantum")
-    fifo_expire_sync: float = knob(125, "age at which a sync request jumps its queue", "ms", 1, sysfs="fifo_expire_sync")
+    fifo_expire_sync: float = knob(
+        125, "age at which a sync request jumps its queue", "ms", 1, sysfs="fifo_expire_sync"
+    )
     fifo_expire_async: float = knob(250, "the same for async", "ms", 1, sysfs="fifo_expire_async")
     back_seek_max: int = knob(16384, "largest backward step considered", "KiB", 0, 2**31, integer=True,
                               sysfs="back_seek_max")  # fmt: skip
@@ -237,7 +223,7 @@ def update_idle_window(s, d, q, task):
     if q.sync == 0 or q.ioclass == IDLE:
         return
     c = s.cfq[d]
-    context = s.cfq_contexts[d * s.tasks.shape[0] + task]
+    context = s.cfq_contexts[d * s.sim[0].n_tasks + task]
     if q.queued_sync + q.queued_async >= 4:
         q.deep = 1
     if q.next_rq != NONE and is_noidle_write(s.requests[q.next_rq]):
@@ -336,13 +322,13 @@ def release_queue(s, i):
 def queue_for(s, d, task, op, flags):
     """The queue that a request of this task goes to (1.3), after merging or splitting where that is due (1.15)."""
     t = s.tasks[task]
-    g = d * s.groups.shape[0] + t.group
+    g = d * s.sim[0].n_groups + t.group
     if not is_sync(op, flags):
-        slot = 16 if t.ioclass == IDLE else t.ioclass * 8 + t.ioprio
-        if s.cfq_async[g, slot] == NONE:
-            s.cfq_async[g, slot] = new_queue(s, d, g, NONE, 0, t.ioprio, t.ioclass)
-        return s.cfq_async[g, slot]
-    context = s.cfq_contexts[d * s.tasks.shape[0] + task]
+        slot = s.cfq_async[g * ASYNC_SLOTS + (16 if t.ioclass == IDLE else t.ioclass * 8 + t.ioprio)]
+        if slot.queue == NONE:
+            slot.queue = new_queue(s, d, g, NONE, 0, t.ioprio, t.ioclass)
+        return slot.queue
+    context = s.cfq_contexts[d * s.sim[0].n_tasks + task]
     if context.queue == NONE:
         context.queue = new_queue(s, d, g, task, 1, t.ioprio, t.ioclass)
         s.cfq_queues[context.queue].refs = 1
@@ -374,7 +360,7 @@ def queue_for(s, d, task, op, flags):
 def merge_list(s, d, task, op, flags):
     """Sorted list in which a new bio may find a request to join: its own queue, never another's (1.17)."""
     if is_sync(op, flags):
-        queue = s.cfq_contexts[d * s.tasks.shape[0] + task].queue
+        queue = s.cfq_contexts[d * s.sim[0].n_tasks + task].queue
         return NONE if queue == NONE else s.cfq_queues[queue].sorted
     return s.cfq_queues[queue_for(s, d, task, op, flags)].sorted
 
@@ -382,7 +368,7 @@ def merge_list(s, d, task, op, flags):
 @jit
 def may_queue(s, d, task):
     """A task whose queue is being waited for gets one request per slice beyond a full pool (1.17)."""
-    queue = s.cfq_contexts[d * s.tasks.shape[0] + task].queue
+    queue = s.cfq_contexts[d * s.sim[0].n_tasks + task].queue
     if queue == NONE:
         return False
     q = s.cfq_queues[queue]
@@ -421,7 +407,7 @@ def insert(s, ri):
     if r.cmd_flags & F_PRIO:
         q.prio_pending += 1
     if q.sync != 0:
-        update_think_time(s.cfq_contexts[d * s.tasks.shape[0] + r.task], now, c.slice_idle)
+        update_think_time(s.cfq_contexts[d * s.sim[0].n_tasks + r.task], now, c.slice_idle)
         update_think_time(s.cfq_trees[q.tree], now, c.slice_idle)
     update_think_time(s.cfq_groups[q.group], now, c.group_idle)
     update_seek_history(s, q, r)
@@ -782,7 +768,7 @@ def completed(s, ri):
     group.dispatched -= 1
     if sync:
         c.in_flight_sync -= 1
-        s.cfq_contexts[d * s.tasks.shape[0] + r.task].last_end = now
+        s.cfq_contexts[d * s.sim[0].n_tasks + r.task].last_end = now
         tree = q.tree if q.on_rr != 0 else q.group * TREES + tree_index(q)
         s.cfq_trees[tree].last_end = now
         if now - r.start >= c.fifo_expire_sync:
@@ -819,7 +805,7 @@ def should_wait_busy(s, d, q):
         return True
     left = q.slice_end - s.sim[0].now
     if c.active_task != NONE:
-        context = s.cfq_contexts[d * s.tasks.shape[0] + c.active_task]
+        context = s.cfq_contexts[d * s.sim[0].n_tasks + c.active_task]
         if context.ttime_samples > THINK_VALID and left < context.ttime_mean:
             return True
     return left <= c.jiffy
@@ -842,7 +828,7 @@ def arm_idle_timer(s, d, q):
     if q.dispatched > 0 or c.active_task == NONE or s.tasks[c.active_task].state == T_DONE:
         return
     now = s.sim[0].now
-    context = s.cfq_contexts[d * s.tasks.shape[0] + c.active_task]
+    context = s.cfq_contexts[d * s.sim[0].n_tasks + c.active_task]
     if context.ttime_samples > THINK_VALID and q.slice_end - now < context.ttime_mean:
         return
     if reason == IDLE_GROUP and (
@@ -908,13 +894,13 @@ def expire(s, d, timed_out):
 @jit
 def queue_node(s, i):
     """The list node of queue `i`: behind the two of every request."""
-    return 2 * s.requests.shape[0] + i
+    return 2 * s.sim[0].n_requests + i
 
 
 @jit
 def group_node(s, g):
     """The list node of group `g`."""
-    return 2 * s.requests.shape[0] + s.cfq_queues.shape[0] + g
+    return 2 * s.sim[0].n_requests + s.sim[0].n_cfq_queues + g
 
 
 @jit
@@ -1202,11 +1188,7 @@ def choose_workload(s, d):
         c.serving_class = IDLE
         c.workload_expires = now + c.jiffy
         return
-    if (
-        c.serving_class == before
-        and s.lists[s.cfq_trees[serving_tree(c)].list].count > 0
-        and now <= c.workload_expires
-    ):
+    if c.serving_class == before and s.lists[s.cfq_trees[serving_tree(c)].list].count > 0 and now <= c.workload_expires:
         return
     best = NONE
     best_key = 0
@@ -1243,7 +1225,7 @@ def close_cooperator(s, d, i):
         return NONE
     best = NONE
     best_distance = CLOSE_THRESHOLD + 1
-    for j in range(s.cfq_queues.shape[0]):
+    for j in range(s.sim[0].n_cfq_queues):
         q = s.cfq_queues[j]
         if j == i or q.used == 0 or q.on_rr == 0 or q.dev != d or q.next_rq == NONE or q.ioprio != a.ioprio:
             continue

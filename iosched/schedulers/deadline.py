@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from ..engine.codes import MSEC, NONE, READ, WRITE
+from ..engine.columns import columns
 from ..engine.jit import jit
 from ..engine.lists import insert_sorted, push_back, remove
 from ..knobs import check, knob
@@ -19,24 +18,10 @@ from ..knobs import check, knob
 BE, RT, IDLE = 0, 1, 2
 CLASSES = 3
 
-DEVICE_DTYPE = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            "read_expire write_expire writes_starved fifo_batch front_merges prio_aging_expire classes last_dir batching "
-            "starved"
-        ).split()
-    ]
+DEVICE_COLUMNS = columns(
+    "read_expire write_expire writes_starved fifo_batch front_merges prio_aging_expire classes last_dir batching starved"
 )
-CLASS_DTYPE = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            "sorted_read sorted_write fifo_read fifo_write next_read next_write pending "
-            "queued"
-        ).split()
-    ]
-)
+CLASS_COLUMNS = columns("sorted_read sorted_write fifo_read fifo_write next_read next_write pending queued")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,92 @@
+"""The engine's tables as compiled code sees them: one pointer.
+
+Handing some thirty record arrays to every compiled function means more than two hundred arguments a call; that cost 70 s
+of compile time and most of the run time. Here `s` is the address of a row of addresses, `s.requests` loads one of them,
+and `s.requests[i]` is a reference to a row. The same expressions work on the recarrays of `state.State`, so the same
+sources run as plain Python.
+"""
+
+from __future__ import annotations
+
+import operator
+
+import numba
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.imputils import lower_builtin
+from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr, infer_global, signature
+from numba.extending import intrinsic, lower_getattr_generic, models, register_model
+
+from .tables import TABLES
+
+POINTER = ir.IntType(8).as_pointer()
+
+
+class TableType(types.Type):
+    """A table of records, known by its address alone: no bounds are checked."""
+
+    def __init__(self, record: types.Record) -> None:
+        self.record = record
+        super().__init__(name=f"iosched.Table({record})")
+
+
+class StateType(types.Type):
+    """All tables of a run, in the order of `TABLES`."""
+
+    def __init__(self, records: tuple) -> None:
+        self.records = records
+        self.tables = {name: TableType(record) for name, record in zip(TABLES, records, strict=True)}
+        super().__init__(name=f"iosched.State({', '.join(map(str, records))})")
+
+
+register_model(TableType)(models.OpaqueModel)
+register_model(StateType)(models.OpaqueModel)
+
+STATE = StateType(tuple(numba.from_dtype(dtype) for dtype in TABLES.values()))
+
+
+@infer_getattr
+class _StateAttribute(AttributeTemplate):
+    key = StateType
+
+    def generic_resolve(self, state: StateType, name: str) -> TableType | None:
+        return state.tables.get(name)
+
+
+@lower_getattr_generic(StateType)
+def _load_table(context, builder, state, value, name):
+    """Load the table's address. Tables never move during a run, so the load is marked invariant and may be hoisted."""
+    index = list(state.tables).index(name)
+    row = builder.bitcast(value, POINTER.as_pointer())
+    loaded = builder.load(cgutils.gep_inbounds(builder, row, index))
+    loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return loaded
+
+
+@infer_global(operator.getitem)
+class _TableRow(AbstractTemplate):
+    def generic(self, args, kws):
+        table, index = args
+        if isinstance(table, TableType) and isinstance(index, types.Integer):
+            return signature(table.record, table, types.intp)
+        return None
+
+
+@lower_builtin(operator.getitem, TableType, types.Integer)
+def _row(context, builder, sig, args):
+    """Address of row `index`; a record value is a pointer into the table."""
+    table, index = args
+    offset = builder.mul(index, ir.Constant(index.type, sig.return_type.size))
+    place = builder.gep(table, [offset], inbounds=True)
+    return builder.bitcast(place, context.get_value_type(sig.return_type))
+
+
+@intrinsic
+def state_at(typing_context, address):
+    """The State whose row of addresses is at `address` (an integer)."""
+
+    def codegen(context, builder, sig, args):
+        return builder.inttoptr(args[0], POINTER)
+
+    return STATE(types.intp), codegen

@@ -1,0 +1,77 @@
+"""The columns of every table of a run. One row is one thing; integers only: ns, 512-byte sectors, and links (-1: none).
+
+Names that a plain NumPy record already uses for itself (flags, size, mean, device, ...) are avoided, so that the engine
+also runs without Numba.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..schedulers import cfq, deadline
+from .columns import columns
+
+SIM = columns(
+    "now seq heap_n events live error cpus wakeup_ns request_ns free_request free_bio requests_made trace_on trace_n "
+    "trace_rows n_devices n_tasks n_requests n_groups n_timers n_cfq_queues first_task_node"
+)
+DEVICE = columns(
+    "scheduler legacy asynchronous_run servers depth completion_ns flush_ns write_cache fua rotational max_sectors "
+    "nr_requests tags_used in_flight busy_servers in_system queued run_pending starved_runs flush_pending_index "
+    "flush_running flush_data flush_pending_since fifo dispatch_list server_queue waiters flush_pending0 flush_pending1 "
+    "flush_served accounted_at idle_row idle_since area_in_system area_in_flight busy_ns held_ns empty_ns served_ns "
+    "sojourn_ns arrived completed merges flushes sectors_in sectors_out sectors_read sectors_written read_requests "
+    "write_requests"
+)
+EVENT = columns("at seq kind index")
+TIMER = columns("at seq")
+TASK = columns(
+    "pc state outstanding group dev file journal plugged plug_list left ioprio ioclass op_start done_ops done_bytes "
+    "latency_sum latency_max latency_min end"
+)
+OP = columns("code a b")
+FILE = columns("first position dirty_from dirty_to mapped_to cached_to direct_left journal metadata created tid")
+JOURNAL = columns("first sectors head running committing committed requested mask blocks sent commits task waiters")
+REQUEST = columns(
+    "serial dev task op sector nr cmd_flags bios last_bio queue steps start issued earliest data_done fifo_time elevator "
+    "pool state"
+)
+BIO = columns("task sector nr start next")
+NODE = columns("prev next list key")
+LIST = columns("head tail count")
+GROUP = columns("parent")
+POOL = columns("sync asynchronous")
+IDLE = columns("windows total_ns held_ns empty_ns fired fired_held")
+COUNT = columns("n")
+PROCESSOR = columns("free_at")
+TRACE = columns("at kind task request place length cmd_flags dev")
+
+# every table of a State, in the order in which compiled code finds their addresses
+TABLES: dict[str, np.dtype] = {
+    "sim": SIM,
+    "devices": DEVICE,
+    "heap": EVENT,
+    "timers": TIMER,
+    "tasks": TASK,
+    "ops": OP,
+    "files": FILE,
+    "journals": JOURNAL,
+    "requests": REQUEST,
+    "bios": BIO,
+    "nodes": NODE,
+    "lists": LIST,
+    "groups": GROUP,
+    "pools": POOL,
+    "idle": IDLE,
+    "histogram": COUNT,
+    "processors": PROCESSOR,
+    "trace": TRACE,
+    "deadline": deadline.DEVICE_COLUMNS,
+    "deadline_class": deadline.CLASS_COLUMNS,
+    "cfq": cfq.DEVICE_COLUMNS,
+    "cfq_groups": cfq.GROUP_COLUMNS,
+    "cfq_trees": cfq.TREE_COLUMNS,
+    "cfq_contexts": cfq.CONTEXT_COLUMNS,
+    "cfq_queues": cfq.QUEUE_COLUMNS,
+    "cfq_async": cfq.ASYNC_COLUMNS,
+}
