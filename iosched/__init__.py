@@ -13,7 +13,7 @@ from .errors import EngineError, ScenarioError
 from .filesystems import XFS, Ext4, Raw
 from .host import Host
 from .scenario import Machine, Scenario
-from .schedulers import CFQ, Deadline, MqDeadline, NoScheduler, Noop
+from .schedulers import CFQ, Deadline, MqDeadline, Noop, NoScheduler
 
 __version__ = "0.1.0"
 

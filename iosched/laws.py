@@ -20,7 +20,8 @@ def check_laws(s: State, stop: int) -> None:
     """Raise EngineError, naming the law, if the run broke one."""
     if stop == c.STOP_ERROR:
         raise EngineError(f"broken law: {IN_LOOP.get(int(s.sim[0].error), 'unknown')} (at {s.sim[0].now} ns).")
-    now = int(s.sim[0].now)
+    now, epoch = int(s.sim[0].now), int(s.sim[0].epoch)
+    n_idle = int(s.sim[0].n_tasks) * len(c.IDLE_REASONS)
     for d, dev in enumerate(s.devices):
         from_now = now - int(dev.accounted_at)  # the integrals are exact at the last event that changed them
         live = s.requests[(s.requests.state != c.R_FREE) & (s.requests.dev == d)]
@@ -34,17 +35,17 @@ def check_laws(s: State, stop: int) -> None:
         )
         waiting = sum(_bio_sectors(s, r) for r in live)
         _equal("sectors in = sectors out + in flight", dev.sectors_in, dev.sectors_out + waiting)
-        _equal("busy + held + empty = elapsed", dev.busy_ns + dev.held_ns + dev.empty_ns, dev.accounted_at)
-        _most("device time served, at most elapsed x servers", dev.served_ns, _served_bound(s, dev, now))
-        idle = s.idle[d * len(s.tasks) * 3 : (d + 1) * len(s.tasks) * 3]
+        _equal("busy + held + empty = elapsed", dev.busy_ns + dev.held_ns + dev.empty_ns, dev.accounted_at - epoch)
+        _most("device time served, at most elapsed x servers", dev.served_ns, _served_bound(s, dev, now - epoch, now))
+        idle = s.idle[d * n_idle : (d + 1) * n_idle]
         _most("idling that held requests, at most all idling", idle.held_ns.sum(), _idle_total(idle, dev, now))
         _most("held time, at least what idling explains", idle.held_ns.sum(), dev.held_ns)
 
 
-def _served_bound(s: State, dev, now: int) -> int:
+def _served_bound(s: State, dev, elapsed: int, now: int) -> int:
     """Elapsed time times servers, plus what commands in service still have before them."""
     ahead = sum(max(int(r.earliest) - now, 0) for r in s.requests[s.requests.state == c.R_ISSUED])
-    return now * int(dev.servers) + ahead
+    return elapsed * int(dev.servers) + ahead
 
 
 def _idle_total(idle, dev, now: int) -> int:

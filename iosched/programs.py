@@ -10,6 +10,7 @@ import numpy as np
 
 from .cgroups import parent_of
 from .engine import codes as c
+from .engine.loop import run
 from .engine.state import State, allocate
 from .engine.tables import OP
 from .filesystems import XFS, Ext4, Raw
@@ -23,6 +24,10 @@ FILE_AREA = 266_240  # where a partition's files begin, its log begins at LOG_AR
 FILE_SECTORS = 1 << 19
 LOG_AREA = 1 << 24
 KERNEL_CLASS = BE
+BOOKS = (  # what a device row has summed up, as against what it is
+    "starved_runs area_in_system area_in_flight busy_ns held_ns empty_ns served_ns sojourn_ns arrived completed merges "
+    "flushes sectors_in sectors_out sectors_read sectors_written read_requests write_requests"
+).split()
 
 # how a file system's own CPU of one write is spread over its steps
 WRITE_SHARE, COMMIT_SHARE = 0.4, 0.4
@@ -36,7 +41,8 @@ def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
     fs = machine.filesystem
     partitions = sorted({job.partition for job in scenario.jobs})
     workers = 0 if isinstance(fs, Raw) or (isinstance(fs, XFS) and log_writer(machine) == "caller") else len(partitions)
-    programs = [dd_program(machine, job) for job in scenario.jobs] + [worker_program(machine)] * workers
+    programs = [dd_program(machine, job) for job in scenario.jobs]
+    programs += [worker_program(machine) for _ in range(workers)]
     starts = np.cumsum([0] + [len(p) for p in programs])
     ops = np.array([op for program in programs for op in program], dtype=OP).view(np.recarray)
     nr_requests, n_requests = request_limits(machine, len(programs))
@@ -54,14 +60,36 @@ def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
         with_cfq=isinstance(machine.scheduler, CFQ),
         with_deadline=isinstance(machine.scheduler, Deadline),
     )
-    fill_sim(s, scenario, trace_rows)
+    fill_sim(s, scenario)
     fill_device(s, machine, nr_requests)
     fill_groups(s, machine)
     fill_jobs(s, scenario, partitions, starts)
     fill_workers(s, scenario, partitions, starts)
+    if isinstance(fs, Ext4) and fs.quiet_before is not None:
+        live_through_mount(s, round(fs.quiet_before * c.SEC))
+    sim = s.sim[0]
+    sim.live = len(scenario.jobs)
+    sim.trace_on = int(trace_rows > 0)
     for task, job in enumerate(scenario.jobs):
-        schedule_start(s, task, round(job.start * c.SEC))
+        schedule_start(s, task, sim.epoch + round(job.start * c.SEC))
     return s
+
+
+def live_through_mount(s: State, quiet_ns: int) -> None:
+    """Let every jbd2 commit once, then be quiet for a while: the jobs begin at `sim.epoch`, with clean books."""
+    sim = s.sim[0]
+    sim.live = 1
+    s.journals.requested = 1
+    s.journals.mask = 1 << (c.INODE0 + c.MAX_FILES)
+    run(s, c.NEVER - 1, c.NEVER)  # nothing is left to happen at its end
+    sim.now += quiet_ns
+    sim.epoch = sim.now
+    for dev in s.devices:
+        for column in BOOKS:
+            dev[column] = 0
+        dev.accounted_at = sim.now
+    s.idle[:] = 0
+    sim.events = 0
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -168,16 +196,14 @@ def request_limits(machine: Machine, n_tasks: int) -> tuple[int, int]:
     return nr, nr + n_tasks + 2
 
 
-def fill_sim(s: State, scenario: Scenario, trace_rows: int) -> None:
-    """Clock, host costs and the number of jobs to wait for."""
+def fill_sim(s: State, scenario: Scenario) -> None:
+    """The host's costs."""
     sim = s.sim[0]
     host = scenario.machine.host
-    sim.live = len(scenario.jobs)
     sim.cpus = host.cpus
     sim.wakeup_ns = round(host.scaled("wakeup_us") * c.USEC)
     name = "request_us" if scenario.machine.legacy else "request_mq_us"
     sim.request_ns = round(host.scaled(name) * c.USEC)
-    sim.trace_on = int(trace_rows > 0)
 
 
 def fill_device(s: State, machine: Machine, nr_requests: int) -> None:

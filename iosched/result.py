@@ -52,7 +52,7 @@ class Result:
         for i, job in enumerate(self.scenario.jobs):
             t = self.state.tasks[i]
             ended = t.end if t.state == c.T_DONE else self.state.sim[0].now
-            elapsed = max(int(ended) * NS - job.start, 0.0)
+            elapsed = max(int(ended - self.state.sim[0].epoch) * NS - job.start, 0.0)
             ops = int(t.done_ops)
             rows.append(
                 {
@@ -94,7 +94,7 @@ class Result:
     @property
     def elapsed(self) -> float:
         """Simulated seconds."""
-        return int(self.state.sim[0].now) * NS
+        return int(self.state.sim[0].now - self.state.sim[0].epoch) * NS
 
     @property
     def dd_lines(self) -> list[str]:
@@ -124,8 +124,8 @@ class Result:
         n = len(self.state.tasks)
         rows = [
             {
-                "waited_for": self.task_name(i // 3 % n),
-                "reason": c.IDLE_REASONS[i % 3],
+                "waited_for": self.task_name(i // c.N_IDLE_REASONS % n),
+                "reason": c.IDLE_REASONS[i % c.N_IDLE_REASONS],
                 "windows": int(r.windows),
                 "fired": int(r.fired),
                 "fired_held": int(r.fired_held),
@@ -198,17 +198,18 @@ class Result:
         import pandas as pd
 
         e = self._need_trace()
+        epoch = int(self.state.sim[0].epoch)
         idle = (e["kind"] == c.TR_IDLE_BEGIN) | (e["kind"] == c.TR_IDLE_END)
         names = {t: self.task_name(t) for t in np.unique(e["task"]).tolist()}
         frame = pd.DataFrame(
             {
-                "time_s": e["at"] * NS,
+                "time_s": (e["at"] - epoch) * NS,
                 "event": np.array(c.TRACE_LETTERS)[e["kind"]],
                 "task": [names[t] for t in e["task"].tolist()],
                 "request": e["request"],
                 "sector": np.where(idle, 0, e["place"]),
                 "sectors": np.where(idle, 0, e["length"]),
-                "until_s": np.where(idle, e["place"] * NS, np.nan),
+                "until_s": np.where(idle, (e["place"] - epoch) * NS, np.nan),
                 "reason": [c.IDLE_REASONS[k] if i else "" for k, i in zip(e["length"].tolist(), idle, strict=True)],
             }
         )

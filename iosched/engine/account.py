@@ -6,6 +6,7 @@ idled for. All sums are integers, so Little's law holds exactly or the engine is
 
 from .codes import (
     END_FIRED,
+    N_IDLE_REASONS,
     NONE,
     TR_IDLE_BEGIN,
     TR_IDLE_END,
@@ -47,7 +48,7 @@ def idle_begin(s, d, task, reason, until):
     account(s, d)
     dev = s.devices[d]
     n_tasks = s.sim[0].n_tasks
-    row = (d * n_tasks + task) * 3 + reason
+    row = (d * n_tasks + task) * N_IDLE_REASONS + reason
     dev.idle_row = row
     dev.idle_since = s.sim[0].now
     s.idle[row].windows += 1
@@ -70,4 +71,6 @@ def idle_end(s, d, how):
         idle.fired += 1
         if dev.in_system > 0:
             idle.fired_held += 1
-    record(s, TR_IDLE_END, (row // 3) % s.sim[0].n_tasks, NONE, dev.idle_since, row % 3, how, d)
+    record(
+        s, TR_IDLE_END, (row // N_IDLE_REASONS) % s.sim[0].n_tasks, NONE, dev.idle_since, row % N_IDLE_REASONS, how, d
+    )

@@ -3,6 +3,7 @@
 Source: spec block-layer sections 0, 5 and 8.
 """
 
+from ..schedulers import policy
 from . import device, flush
 from .account import account
 from .clock import schedule
@@ -34,7 +35,6 @@ from .lists import insert_sorted, pop_front, push_back, successor_of
 from .pool import add_bio, get_request, has_tag, put_request, return_tag, take_tag
 from .trace import record
 from .wakeups import cpu_burst, wake, wake_first
-from ..schedulers import policy
 
 PLUG_REQUESTS = 32  # the plug empties itself at this many requests (spec section 5)
 PLUG_SECTORS = 256  # or behind a request of this size

@@ -68,6 +68,7 @@ NOOP, NO_SCHEDULER, DEADLINE, MQ_DEADLINE, CFQ = 0, 1, 2, 3, 4
 # why the device is kept idle
 IDLE_SLICE, IDLE_TREE, IDLE_GROUP = 0, 1, 2
 IDLE_REASONS = ("slice_idle", "slice_idle (last queue of its service tree)", "group_idle")
+N_IDLE_REASONS = len(IDLE_REASONS)
 
 # how an idle window ended
 END_ARRIVAL, END_PREEMPTED, END_FIRED, END_EXPIRED = 0, 1, 2, 3

@@ -1,7 +1,7 @@
 """The event loop: take what happens next, let it happen, until the jobs are done or the caller's limit is reached."""
 
-from . import block, tasks
 from ..schedulers import policy
+from . import block, tasks
 from .account import account
 from .clock import drop_first, first_timer
 from .codes import (

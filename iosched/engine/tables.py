@@ -12,7 +12,7 @@ from ..schedulers import cfq, deadline
 from .columns import columns
 
 SIM = columns(
-    "now seq heap_n events live error cpus wakeup_ns request_ns free_request free_bio requests_made trace_on trace_n "
+    "now epoch seq heap_n events live error cpus wakeup_ns request_ns free_request free_bio requests_made trace_on trace_n "
     "trace_rows n_devices n_tasks n_requests n_groups n_timers n_cfq_queues first_task_node"
 )
 DEVICE = columns(

@@ -9,7 +9,7 @@ from ..errors import ScenarioError, unknown
 from ..kernels import Kernel
 from .cfq import CFQ
 from .deadline import Deadline, MqDeadline
-from .fifo import NoScheduler, Noop
+from .fifo import Noop, NoScheduler
 
 # name in /sys/block/DEV/queue/scheduler -> (tunables, engine number, legacy path?, first kernel, first kernel without)
 SCHEDULERS: dict[str, tuple[type, int, bool, str, str]] = {

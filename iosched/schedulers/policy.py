@@ -6,7 +6,7 @@ Numba caches plain functions only, so the choice is made here and not through ca
 a merge.
 """
 
-from ..engine.codes import CFQ, DEADLINE, MQ_DEADLINE, NONE
+from ..engine.codes import CFQ, DEADLINE, MQ_DEADLINE
 from ..engine.jit import jit
 from . import cfq, deadline, fifo
 

@@ -1,0 +1,1 @@
+"""Read what real systems print, and fit a machine to it. One file a format."""

@@ -1,0 +1,218 @@
+"""Tables of real-kernel runs: one CSV row is one run, its conditions first, then one column a metric.
+
+The columns are those of `data/kernel/*.csv` (see `data/README.md` for how the runs were made). A row becomes a machine
+and its jobs, or a reason why it cannot be simulated.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..cgroups import Cgroups
+from ..devices import ConstantTime
+from ..errors import ScenarioError
+from ..filesystems import XFS, Ext4, Raw
+from ..host import Host
+from ..kernels import Kernel
+from ..scenario import Machine
+from ..schedulers import SCHEDULERS, with_tunables
+from ..workloads import Dd, dd
+
+REQUIRED = ("kernel", "device", "completion_us", "scheduler", "filesystem", "workload", "time_per_write_us")
+NEUTRAL_WORDS = (
+    "qmode=1",
+    "qmode=2",
+    "legacy",
+    "mq",
+    "cg=v1",
+    "cg=v2",
+)  # said by other columns, or without effect here
+WORKLOAD = re.compile(r"(?:dd|dsyncw)_(?:dsync_)?bs(\d+)_n(\d+)")
+FOUR = re.compile(r"dsyncw_x4_bs(\d+)_n(\d+)_(1fs|4part)")
+LAYOUT = re.compile(r"dd:(\S+) jbd2:(\S+)")
+REPEAT_SPEED = {"icount_shift1": 0.5, "icount_shift2": 0.25}
+
+
+@dataclass(frozen=True)
+class KernelRun:
+    """One row: who it is, what was measured, and the conditions as the CSV has them."""
+
+    run_id: str
+    conditions: dict[str, str]
+    time_per_write_us: float
+
+    @property
+    def machine_key(self) -> tuple[str, str]:
+        """(kernel, device): rows that share their host costs."""
+        return self.conditions["kernel"], self.conditions["device"]
+
+    @property
+    def without_scheduler(self) -> bool:
+        """Is it a row that the host costs may be fitted on?"""
+        return self.conditions["scheduler"] in ("noop", "none")
+
+
+class Unmodelled(Exception):
+    """A condition that this version cannot simulate; the text is the reason."""
+
+
+def read_kernel_csv(path: str | Path) -> tuple[list[KernelRun], list[dict[str, str]]]:
+    """(runs with a time per write, skipped rows with the reason) of a CSV file.
+
+    Rows of role `disk` are counters of the same run and no runs of their own. Raises ScenarioError for a file that is
+    not such a table.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ScenarioError(f"FILE: {str(path)!r} is not a file; give a CSV table of kernel runs.")
+    try:
+        with path.open(newline="", encoding="utf-8") as f:
+            reader = csv.DictReader(f)
+            header = reader.fieldnames or []
+            rows = list(reader)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ScenarioError(f"FILE: {path.name!r} is not a CSV table ({error}).") from None
+    missing = [name for name in REQUIRED if name not in header]
+    if missing:
+        raise ScenarioError(f"FILE: {path.name!r} lacks the column {missing[0]!r}; needed are {', '.join(REQUIRED)}.")
+    runs, skipped = [], []
+    for number, row in enumerate(rows, start=2):
+        row = {k: (v or "").strip() for k, v in row.items() if isinstance(k, str) and not isinstance(v, list)}
+        run_id = row.get("run_id") or f"line {number}"
+        if row.get("role") == "disk":
+            continue
+        try:
+            measured = float(row["time_per_write_us"])
+            if not 0 < measured < float("inf"):
+                raise ValueError
+        except ValueError:
+            skipped.append(
+                {"run_id": run_id, "reason": f"time_per_write_us is {row['time_per_write_us']!r}, not a time"}
+            )
+            continue
+        runs.append(KernelRun(run_id, row, measured))
+    return runs, skipped
+
+
+def scenario_of(run: KernelRun, host: Host) -> tuple[Machine, list[Dd]]:
+    """The machine and the jobs of a row. Raises Unmodelled with the reason if a condition is not known here."""
+    row = run.conditions
+    try:
+        kernel = Kernel(row["kernel"])
+        placement, jobs = workload_of(row)
+        machine = Machine(
+            kernel=row["kernel"],
+            device=device_of(row, kernel),
+            filesystem=filesystem_of(row, placement),
+            scheduler=scheduler_of(row, kernel),
+            host=host,
+            cgroups=Cgroups(sorted({job.cgroup for job in jobs} | {placement})),
+        )
+    except ScenarioError as error:
+        raise Unmodelled(str(error)) from None
+    return machine, jobs
+
+
+def host_of(row: dict[str, str], host: Host) -> Host:
+    """The host at this row's speed and tick: gips=N in other_tunables, icount shifts in repeat, HZ by kernel."""
+    from dataclasses import replace
+
+    speed = REPEAT_SPEED.get(row.get("repeat", ""), 1.0)
+    for word in row.get("other_tunables", "").split():
+        if word.startswith("gips="):
+            speed = _number(word[5:], "other_tunables gips")
+        elif word not in NEUTRAL_WORDS:
+            raise Unmodelled(f"other_tunables {word!r} is not modelled")
+    hz = 1000 if row["kernel"].startswith("4.19") or "hz1000" in row["kernel"] else 250
+    return replace(host, speed=host.speed * speed, hz=hz, cpus=1)
+
+
+def device_of(row: dict[str, str], kernel: Kernel) -> ConstantTime:
+    """Constant-time devices only. null_blk of 4.19 was measured to send a second flush where a FUA write would do."""
+    if row["device"] not in ("null_blk", "scsi_debug"):
+        raise Unmodelled(f"device {row['device']!r} is not a constant-time device")
+    write_cache = _flag(row, "write_cache", 0)
+    if row["device"] == "scsi_debug" and write_cache:
+        raise Unmodelled("scsi_debug's flush takes 48 ms whatever is asked; avoid it with a write cache")
+    return ConstantTime(
+        completion_us=_number(row["completion_us"], "completion_us"),
+        queue_depth=int(_number(row.get("hw_queue_depth") or "32", "hw_queue_depth")),
+        rotational=bool(_flag(row, "rotational", 1)),
+        write_cache=bool(write_cache),
+        fua=kernel >= "5.0",
+    )
+
+
+def filesystem_of(row: dict[str, str], jbd2_cgroup: str) -> Ext4 | XFS | Raw:
+    """ext4, xfs or raw."""
+    if row["filesystem"] == "ext4":
+        return Ext4(jbd2_cgroup=jbd2_cgroup)
+    if row["filesystem"] == "xfs":
+        return XFS(worker_cgroup=jbd2_cgroup)
+    if row["filesystem"] == "raw":
+        return Raw()
+    raise Unmodelled(f"filesystem {row['filesystem']!r} is not modelled")
+
+
+def scheduler_of(row: dict[str, str], kernel: Kernel) -> object:
+    """The scheduler with the tunables that its columns give."""
+    name = row["scheduler"]
+    if name not in SCHEDULERS:
+        raise Unmodelled(f"scheduler {name!r} is not modelled")
+    known = SCHEDULERS[name][0].__dataclass_fields__
+    tunables: dict[str, object] = {}
+    for column in ("slice_idle_us", "group_idle_us", "low_latency"):
+        if row.get(column, "") != "" and column in known:
+            tunables[column] = _number(row[column], column)
+    if "low_latency" in tunables:
+        tunables["low_latency"] = bool(tunables["low_latency"])
+    return with_tunables(name, kernel, tunables)
+
+
+def workload_of(row: dict[str, str]) -> tuple[str, list[Dd]]:
+    """(cgroup of jbd2, jobs)."""
+    layout = row.get("same_cgroup_as_jbd2", "yes")
+    match = FOUR.fullmatch(row["workload"])
+    if match:
+        if layout not in ("4 children", "yes"):
+            raise Unmodelled(f"same_cgroup_as_jbd2 {layout!r} is not modelled for four writers")
+        parts = range(4) if match[3] == "4part" else [0] * 4
+        groups = [f"g{i + 1}" if layout == "4 children" else "/" for i in range(4)]
+        sizes = {"bs": int(match[1]), "count": int(match[2])}
+        return "/", [dd(**sizes, cgroup=g, partition=p) for g, p in zip(groups, parts, strict=True)]
+    match = WORKLOAD.fullmatch(row["workload"])
+    if not match:
+        raise Unmodelled(f"workload {row['workload']!r} is not modelled")
+    if layout in ("yes", "no", ""):
+        writer, jbd2 = ("child" if layout == "no" else "/"), "/"
+    else:
+        placed = LAYOUT.fullmatch(layout)
+        if not placed:
+            raise Unmodelled(f"same_cgroup_as_jbd2 {layout!r} is not a layout such as 'dd:a/b jbd2:root'")
+        writer, jbd2 = placed[1], placed[2]
+    return jbd2, [dd(bs=int(match[1]), count=int(match[2]), cgroup=writer)]
+
+
+def _number(text: str, column: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise Unmodelled(f"{column} {text!r} is not a number") from None
+
+
+def _flag(row: dict[str, str], column: str, default: int) -> int:
+    value = row.get(column, "")
+    if value == "":
+        return default
+    if value not in ("0", "1", "0.0", "1.0"):
+        raise Unmodelled(f"{column} {value!r} is neither 0 nor 1")
+    return int(float(value))
+
+
+def measured_on(runs: Iterable[KernelRun]) -> list[tuple[str, str]]:
+    """The distinct (kernel, device) pairs, in order of appearance."""
+    return list(dict.fromkeys(run.machine_key for run in runs))
