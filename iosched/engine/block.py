@@ -34,7 +34,7 @@ from .jit import jit
 from .lists import insert_sorted, pop_front, push_back, successor_of
 from .pool import add_bio, get_request, has_tag, put_request, return_tag, take_tag
 from .trace import record
-from .wakeups import cpu_burst, wake, wake_first
+from .wakeups import cpu_burst, interrupt, wake, wake_first
 
 PLUG_REQUESTS = 32  # the plug empties itself at this many requests (spec section 5)
 PLUG_SECTORS = 256  # or behind a request of this size
@@ -78,7 +78,7 @@ def submit_bio(s, d, task, op, sector, nr, flags):
     record(s, TR_GET, task, s.requests[ri].serial, sector, nr, flags | op << 16, d)
     if bypass:
         flush.begin(s, ri)
-        run_queue(s, d)
+        run_bypass(s, d)
     elif t.plugged != 0:
         plug(s, d, task, ri)
     else:
@@ -259,6 +259,15 @@ def run_after_insertion(s, d):
 
 
 @jit
+def run_bypass(s, d):
+    """Send what bypasses the scheduler: at once on the legacy path, by kblockd (the requeue list) on blk-mq."""
+    if s.devices[d].legacy != 0:
+        run_queue(s, d)
+    else:
+        schedule_run(s, d)
+
+
+@jit
 def schedule_run(s, d):
     """kblockd runs the queue after a wake-up."""
     dev = s.devices[d]
@@ -316,6 +325,7 @@ def complete(s, ri):
         sim.error = E_EARLY_COMPLETION
         return
     account(s, d)
+    interrupt(s, sim.request_ns)
     was_full = dev.in_flight >= dev.depth
     device.finish(s, ri)
     record(s, TR_COMPLETE, r.task, r.serial, r.sector, r.nr, r.cmd_flags | r.op << 16, d)
@@ -341,7 +351,9 @@ def complete(s, ri):
         if not flush.next_step(s, ri):
             end_request(s, ri)
         flush.kick(s, d)
-    if s.lists[dev.dispatch_list].count > 0 or (was_full and dev.queued > 0):
+    if s.lists[dev.dispatch_list].count > 0:
+        run_bypass(s, d)
+    elif was_full and dev.queued > 0:
         run_queue(s, d)
     if run:
         schedule_run(s, d)

@@ -27,6 +27,20 @@ def cpu_burst(s, length):
 
 
 @jit
+def interrupt(s, length):
+    """A completion took `length` ns of a processor just now: work that is running there ends later by as much."""
+    sim = s.sim[0]
+    if sim.cpus == 0:
+        return
+    best = 0
+    for k in range(1, sim.cpus):
+        if s.processors[k].free_at < s.processors[best].free_at:
+            best = k
+    if s.processors[best].free_at > sim.now:
+        s.processors[best].free_at += length
+
+
+@jit
 def wake(s, task):
     """Make a sleeping task run again."""
     t = s.tasks[task]

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import ScenarioError
 from ..host import Host
+from ..kernels import Kernel
 from .kernel_rows import KernelRun, Unmodelled, host_of, scenario_of
 
 COSTS = ("request_us", "request_mq_us", "wakeup_us", "ext4_us", "xfs_us", "raw_us")
@@ -37,6 +38,8 @@ def fit_host(runs: Sequence[KernelRun], prior: Host | None = None) -> tuple[Host
         if not run.without_scheduler:
             continue
         try:
+            if len(scenario_of(run, host_of(run.conditions, zero))[1]) > 1:
+                continue  # several writers share the processor, which is not linear in the costs
             base = time_per_write_us(run, zero)
             rows.append(np.array([time_per_write_us(run, replace(zero, **{cost: 1.0})) - base for cost in COSTS]))
         except Unmodelled:
@@ -63,3 +66,18 @@ def time_per_write_us(run: KernelRun, host: Host) -> float:
     role = run.conditions.get("role", "")
     which = int(role[1:]) - 1 if role in ("g1", "g2", "g3", "g4") and len(jobs) == 4 else 0
     return float(times.iloc[which]) * 1e6
+
+
+def hosts_table(runs: Sequence[KernelRun]) -> list[dict[str, object]]:
+    """Rows of `data/hosts.csv`: one a kernel, fitted on its null_blk runs without a scheduler."""
+    table = []
+    for kernel in dict.fromkeys(run.conditions["kernel"] for run in runs if "+" not in run.conditions["kernel"]):
+        own = [run for run in runs if run.machine_key == (kernel, "null_blk")]
+        try:
+            host, _ = fit_host(own)
+        except ScenarioError:
+            continue
+        hz = host_of(own[0].conditions, host).hz
+        version = ".".join(kernel.split(".")[:2])
+        table.append({"kernel": version, "hz": hz, **{cost: getattr(host, cost) for cost in COSTS}})
+    return sorted(table, key=lambda row: Kernel(str(row["kernel"])).major_minor)
