@@ -16,9 +16,9 @@ from .knobs import check, knob
 class ConstantTime:
     """A device whose every command takes the same time.
 
-    `completion_us` is the device's own time; the driver's and the interrupt's CPU belong to the `Host`. A volatile write
-    cache that the kernel sees (`write_cache`) makes it send flushes, which take `flush_us` (as long as any command if
-    None); without `fua` a FUA write is followed by a second flush (null_blk of 4.19 measured so, of 5.10 and 6.1 with).
+    `completion_us` is the device's own time; the driver's and the interrupt's CPU belong to the `Host`. A volatile
+    write cache that the kernel sees (`write_cache`) makes it send flushes, which take `flush_us` (as any
+    command if None); without `fua` a FUA write is followed by a second flush (so was null_blk of 4.19 measured).
 
     >>> ConstantTime(completion_us=100, servers=1).queue_depth
     32

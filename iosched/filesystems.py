@@ -16,8 +16,9 @@ from .knobs import check, knob
 class Ext4:
     """ext4 with jbd2, data=ordered, 4 KiB blocks.
 
-    A fsync'ed append is: data write by the caller, then descriptor and metadata as one log write, then the commit block,
-    both by jbd2, strictly one after the other. `jbd2_cgroup` places the kernel thread (the root, on every stock system).
+    A fsync'ed append is: data write by the caller, then descriptor and metadata as one log write, then the commit
+    block, both by jbd2, strictly one after the other. `jbd2_cgroup` places the kernel thread (on every stock system in
+    the root).
     `quiet_before`: a mounted file system has committed before, so the scheduler knows jbd2 already when the jobs begin.
     The kernel rows show it: CFQ in one cgroup pays exactly one 8 ms idle, for the new queue of dd against the old one.
 
@@ -41,8 +42,8 @@ class XFS:
     """XFS: data write by the caller, then one log write with PREFLUSH|FUA.
 
     `log_writer` says in whose context the log goes out. "caller" (kernels before 5.14): everything in the fsync. "push"
-    (5.14 and later): a worker formats the log and the caller submits it, which is what a real 6.1 was seen to do for one
-    process. "worker": the worker submits it too, what thread 1 describes. None: by kernel version.
+    (5.14 and later): a worker formats the log and the caller submits it, which is what a real 6.1 was seen to do for
+    one process. "worker": the worker submits it too, what thread 1 describes. None: by kernel version.
 
     >>> XFS(log_writer="worker").log_writer
     'worker'

@@ -21,12 +21,12 @@ class Host:
     True
     """
 
-    request_us: float = knob(5.0, "driver and interrupt of a command, legacy path", "us", 0, 1e6)
+    request_us: float = knob(5.3, "driver and interrupt of a command, legacy path", "us", 0, 1e6)
     request_mq_us: float = knob(3.0, "driver and interrupt of a command, blk-mq", "us", 0, 1e6)
-    wakeup_us: float = knob(5.0, "until a woken task runs", "us", 0, 1e6)
-    ext4_us: float = knob(40.0, "ext4's and jbd2's own CPU of a small write with fsync", "us", 0, 1e6)
-    xfs_us: float = knob(23.0, "XFS's own CPU of a small write with fsync", "us", 0, 1e6)
-    raw_us: float = knob(22.0, "the block device file's own CPU of a small write with fsync", "us", 0, 1e6)
+    wakeup_us: float = knob(3.2, "until a woken task runs", "us", 0, 1e6)
+    ext4_us: float = knob(48.2, "ext4's and jbd2's own CPU of a small write with fsync", "us", 0, 1e6)
+    xfs_us: float = knob(26.7, "XFS's own CPU of a small write with fsync", "us", 0, 1e6)
+    raw_us: float = knob(12.9, "the block device file's own CPU of a small write with fsync", "us", 0, 1e6)
     cpus: int = knob(1, "processors; 0: as many as wanted", "processors", 0, 256, integer=True)
     hz: int = knob(250, "timer ticks a second (CONFIG_HZ)", "1/s", 24, 1000, integer=True)
     speed: float = knob(1.0, "how many times faster than one instruction a nanosecond", "", 1e-3, 1e3)

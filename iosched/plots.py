@@ -17,9 +17,8 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
-from .ddline import rate
 from .engine import codes as c
 from .errors import ScenarioError, unknown
 
@@ -34,7 +33,7 @@ BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442"
 )  # fmt: skip
 INK, GREY, PALE = "#222222", "#777777", "#DDDDDD"
-TASK_COLOURS = (BLUE, GREEN, PURPLE, SKY, YELLOW)
+TASK_COLOURS = (BLUE, GREEN, PURPLE, SKY, YELLOW, "#882255", "#999933", "#44AA99")
 
 STYLE = {
     "font.size": 14,
@@ -140,7 +139,8 @@ def knob_metadata(name: str) -> Mapping[str, Any]:
 
 
 def _ticks(axis: Any) -> None:
-    """Plain numbers on a logarithmic axis, no 10³."""
+    """Plain numbers on a logarithmic axis, at 1, 2 and 5, no 10³."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
     axis.set_minor_formatter(NullFormatter())
 
@@ -220,24 +220,24 @@ def lanes(result: Result, operation: int | None = None, operations: int = 1) -> 
 
 
 def _requests_of(trace: np.ndarray) -> list[tuple[int, int, int, int, str]]:
-    """(task, inserted, issued, completed, what) of every request that was issued in a piece of a trace."""
-    inserted: dict[int, int] = {}
-    issued: dict[int, int] = {}
+    """(task, inserted, issued, completed, what) of every request in a piece of a trace; open ones end with it."""
+    inserted: dict[int, tuple[int, int]] = {}
+    issued: dict[int, tuple[int, int, str]] = {}
     out = []
-    kinds = (c.TR_GET, c.TR_INSERT, c.TR_ISSUE, c.TR_COMPLETE)
-    rows = trace[np.isin(trace["kind"], kinds)]
+    rows = trace[np.isin(trace["kind"], (c.TR_INSERT, c.TR_ISSUE, c.TR_COMPLETE))]
     columns = [rows[name].tolist() for name in ("kind", "at", "task", "request", "length", "cmd_flags")]
     for kind, at, task, request, length, flags in zip(*columns):
-        if kind == c.TR_INSERT or kind == c.TR_GET:
-            inserted[request] = at
+        if kind == c.TR_INSERT:
+            inserted[request] = task, at
         elif kind == c.TR_ISSUE:
-            issued[request] = at
+            issued[request] = task, at, _what(length, flags)
         elif request in issued:
-            begin = issued.pop(request)
-            out.append((task, inserted.pop(request, begin), begin, at, _what(length, flags)))
+            _, begin, what = issued.pop(request)
+            out.append((task, inserted.pop(request, (task, begin))[1], begin, at, what))
     last = int(trace["at"][-1]) if len(trace) else 0
-    out += [(-1, inserted[r], last, last, "") for r in inserted if r not in issued]
-    return [row for row in out if row[0] >= 0 or row[4]]
+    for request, (task, begin, what) in issued.items():
+        out.append((task, inserted.pop(request, (task, begin))[1], begin, last, what))
+    return out + [(task, at, last, last, "") for task, at in inserted.values()]
 
 
 def _what(sectors: int, flags: int) -> str:
@@ -250,7 +250,7 @@ def _what(sectors: int, flags: int) -> str:
 
 
 def _idle_windows(trace: np.ndarray) -> list[tuple[int, int, int, int, int]]:
-    """(task waited for, reason, from, to, how it ended) of the idle windows in a piece of a trace; how is -1 if open."""
+    """(task waited for, reason, from, to, how it ended) of the idle windows in a piece of a trace; -1: still open."""
     rows = trace[(trace["kind"] == c.TR_IDLE_BEGIN) | (trace["kind"] == c.TR_IDLE_END)]
     out, opened = [], None
     for kind, at, task, place, length, how in zip(
@@ -284,49 +284,80 @@ def timeline(result: Result, operation: int | None = None, operations: int = 1) 
     """
     found = lanes(result, operation, operations)
     names = [result.task_name(t) for t in found.tasks]
-    figure = Picture(figsize=(13, 2.6 + 0.75 * (len(names) + 2)), layout="constrained")
-    ax = figure.add_subplot()
-    draw_lanes(ax, found, names)
+    figure = Picture(figsize=(14, 2.8 + 0.75 * (len(names) + 2)), layout="constrained")
+    close_up = _close_up(found)
+    if close_up is None:
+        axes = [figure.add_subplot()]
+    else:
+        axes = list(figure.subplots(1, 2, sharey=True, width_ratios=[1.5, 1]))
+    draw_lanes(axes[0], found, names)
     total = (found.end - found.start) * 1e-6
     writes = "one write" if operations == 1 else f"{operations} writes"
     kept = sum(i[3] - i[2] for i in found.idles if i[4] == c.END_FIRED) * 1e-6
-    waited = f", {kept:.3g} ms of it waited out idle" if kept > 0 else ""
-    ax.set_title(f"{result.scenario.machine.scheduler_name}: {writes} took {total:.3g} ms{waited}")
-    ax.set_xlabel("time since the write began (ms)")
-    figure.legend(handles=_lane_legend(found, names), loc="outside lower center", ncols=4, frameon=False)
+    waited = f", {kept:.3g} ms of it kept idle until the timer fired" if kept > 0 else ""
+    figure.suptitle(f"{result.scenario.machine.scheduler_name}: {writes} took {total:.3g} ms{waited}", fontsize=17)
+    axes[0].set_xlabel("time since the write began (ms)")
+    if close_up is not None:
+        draw_lanes(axes[1], found, names, close_up)
+        axes[1].set_xlabel(f"close-up of the last {(close_up[1] - close_up[0]) * 1e-6:.2g} ms")
+        axes[1].tick_params(left=False)
+        a, b = ((v - found.start) * 1e-6 for v in close_up)
+        axes[0].axvspan(a, b, color=PALE, alpha=0.6, lw=0, zorder=0)
+    figure.legend(handles=_lane_legend(found), loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 
-def draw_lanes(ax: Axes, found: Lanes, names: Sequence[str]) -> None:
-    """Draw `lanes` on an axes: tasks from above, then the device, then whom it is kept idle for."""
+def _close_up(found: Lanes) -> tuple[int, int] | None:
+    """The part after the last long idle window, where everything is too small to be seen; None if nothing is."""
+    total = found.end - found.start
+    ends = [b for _, _, a, b, _ in found.idles if b - a > 0.25 * total and b < found.end]
+    if not ends or found.end - max(ends) > 0.3 * total:
+        return None
+    return max(ends) - (found.end - max(ends)) // 12, found.end
+
+
+def draw_lanes(ax: Axes, found: Lanes, names: Sequence[str], window: tuple[int, int] | None = None) -> None:
+    """Draw `lanes` on an axes, or a window (ns) of them: tasks from above, the device, whom it is kept idle for."""
     n = len(found.tasks)
     row = {task: n + 1 - k for k, task in enumerate(found.tasks)}
-    width = (found.end - found.start) * 1e-6
+    low, high = window or (found.start, found.end)
+    width = (high - low) * 1e-6
+    letter = (0.018 if window else 0.012) * width
 
-    def bar(y: float, a: int, b: int, height: float = 0.7, **style: Any) -> None:
-        ax.broken_barh([((a - found.start) * 1e-6, (b - a) * 1e-6)], (y - height / 2, height), **style)
+    def fits(words: str, a: int, b: int) -> bool:
+        return bool(words) and (min(b, high) - max(a, low)) * 1e-6 > letter * len(words)
+
+    def bar(y: float, a: int, b: int, words: str = "", **style: Any) -> None:
+        a, b = max(a, low), min(b, high)
+        if b <= a:
+            return
+        ax.broken_barh([((a - found.start) * 1e-6, (b - a) * 1e-6)], (y - 0.35, 0.7), **style)
+        if fits(words, a, b):
+            plain = style.get("hatch") is None
+            box = None if plain else {"facecolor": "white", "edgecolor": "none", "pad": 2}
+            dark = not plain or style["facecolor"] in (SKY, YELLOW)
+            colour = INK if dark else "white"
+            at = ((a + b) / 2 - found.start) * 1e-6
+            ax.text(at, y, words, ha="center", va="center", fontsize=13, color=colour, bbox=box)
 
     for task, a, b, _ in found.waiting:
         bar(row[task], a, b, facecolor=task_colour(task), alpha=0.28, lw=0)
     for task, a, b, what in found.serving:
-        flush = what == "flush"
-        bar(row[task], a, b, facecolor=task_colour(task), edgecolor="white", lw=0.6)
-        bar(1, a, b, facecolor=ORANGE if flush else task_colour(task), edgecolor="white", lw=0.6,
-            hatch="xx" if flush else None)  # fmt: skip
-        if (b - a) * 1e-6 > 0.055 * width:
-            for y in (row[task], 1):
-                ax.text(((a + b) / 2 - found.start) * 1e-6, y, what, ha="center", va="center", fontsize=12,
-                        color=INK if flush else "white")  # fmt: skip
+        for y in (row[task], 1):
+            if what == "flush":
+                bar(y, a, b, what, facecolor=ORANGE, edgecolor="white", lw=0.6, hatch="xx")
+            else:
+                bar(y, a, b, what, facecolor=task_colour(task), edgecolor="white", lw=0.6)
     for task, _reason, a, b, how in found.idles:
         paid = how == c.END_FIRED
-        bar(0, a, b, facecolor="white", edgecolor=RED if paid else GREY, hatch="//", lw=1.5 if paid else 0.8)
-        if (b - a) * 1e-6 > 0.2 * width:
-            words = f"waits {(b - a) * 1e-6:.3g} ms for {names[found.tasks.index(task)]}: {_ended(how)}"
-            ax.text(((a + b) / 2 - found.start) * 1e-6, 0, words, ha="center", va="center", fontsize=13,
-                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 2})  # fmt: skip
+        name = names[found.tasks.index(task)]
+        words = f"{(b - a) * 1e-6:.3g} ms for {name}: {_ended(how)}"
+        words = words if fits(words, a, b) else name
+        bar(0, a, b, words, facecolor="white", edgecolor=RED if paid else GREY, hatch="//", lw=1.5 if paid else 0.8)
     ax.set_yticks(range(n + 2), ["kept idle for", "device", *reversed(names)])
     ax.set_ylim(-0.6, n + 1.6)
-    ax.set_xlim(-0.01 * width, 1.01 * width)
+    left = (low - found.start) * 1e-6
+    ax.set_xlim(left - 0.01 * width, left + 1.01 * width)
     ax.grid(axis="x", color=PALE, lw=0.8)
     ax.set_axisbelow(True)
 
@@ -340,21 +371,33 @@ def _ended(how: int) -> str:
     return c.IDLE_ENDS[how] if how >= 0 else "still open"
 
 
-def _lane_legend(found: Lanes, names: Sequence[str]) -> list[Patch]:
+def _lane_legend(found: Lanes) -> list[Patch]:
     """Only what the picture shows."""
-    out = [Patch(color=task_colour(t), label=f"{name}: device works on it") for t, name in zip(found.tasks, names)]
-    waits = sorted({w[0] for w in found.waiting})
-    out += [
-        Patch(color=task_colour(t), alpha=0.28, label=f"{names[found.tasks.index(t)]}: waits in the scheduler")
-        for t in waits
-    ]
+    out = [Patch(color=task_colour(found.tasks[0]), label="the device works on its request")]
+    if found.waiting:
+        out.append(Patch(color=task_colour(found.tasks[0]), alpha=0.28, label="its request waits in the scheduler"))
     if any(s[3] == "flush" for s in found.serving):
         out.append(Patch(facecolor=ORANGE, hatch="xx", edgecolor="white", label="cache flush"))
     for reason in sorted({i[1] for i in found.idles}):
-        out.append(Patch(facecolor="white", edgecolor=GREY, hatch="//", label=f"kept idle: {c.IDLE_REASONS[reason]}"))
+        words = reason_words(c.IDLE_REASONS[reason])
+        out.append(Patch(facecolor="white", edgecolor=GREY, hatch="//", label=f"kept idle: {words}"))
     if any(i[4] == c.END_FIRED for i in found.idles):
-        out.append(Patch(facecolor="white", edgecolor=RED, hatch="//", label="idle until the timer fired"))
+        out.append(Patch(facecolor="white", edgecolor=RED, hatch="//", label="kept idle until the timer fired"))
     return out
+
+
+def reason_words(text: str) -> str:
+    """A reason for idling without brackets in brackets.
+
+    >>> reason_words("idling for jbd2 (slice_idle (last queue of its service tree))")
+    'idling for jbd2: slice_idle, last queue of its service tree'
+    """
+    before, bracket, inside = text.partition(" (")
+    if not bracket or not before.startswith(("idling", "slice_idle")):
+        return text
+    if before.startswith("idling"):
+        return f"{before}: {reason_words(inside[:-1])}"
+    return f"{before}, {inside[:-1]}"
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -363,7 +406,11 @@ def _lane_legend(found: Lanes, names: Sequence[str]) -> list[Patch]:
 
 @_styled
 def time_budget(results: Mapping[str, Result], published: Mapping[str, Any] | None = None) -> Picture:
-    """Bars of where the time of one operation went, one bar a result; `published` are seconds an operation, or (low, high).
+    """Bars of where the time of one operation went, one bar a result.
+
+    `published` maps names of results to the published seconds an operation, or (low, high).
+
+    Raises ScenarioError if there is no result.
 
     >>> import iosched as io
     >>> job = io.workloads.dd(count=20)
@@ -381,20 +428,21 @@ def time_budget(results: Mapping[str, Result], published: Mapping[str, Any] | No
     parts.sort(key=_budget_order)
     left = np.zeros(len(results))
     names = list(results)
+    styles = _budget_styles(parts)
     for part in parts:
         width = np.array([float(budgets[name].get(part, 0.0)) for name in names])
-        if width.max() <= 0:
-            continue
-        colour, hatch = _budget_style(part)
-        ax.barh(names, width, left=left, color=colour, hatch=hatch, edgecolor="white", lw=0.8, height=0.6, label=part)
-        left += width
+        if width.max() > 0:
+            style = {"edgecolor": "white", "lw": 0.8, "height": 0.6, "label": reason_words(part)}
+            ax.barh(names, width, left=left, **styles[part], **style)
+            left += width
     for y, total in enumerate(left):
         ax.text(total + 0.01 * left.max(), y, f"{total:.3g} ms", va="center", fontsize=13)
     shown = False
     for y, name in enumerate(names):
         if name in published:
             low, high = (v * 1e3 for v in band(published[name]))
-            ax.plot([low, high], [y + 0.38] * 2, color=INK, marker="D", ms=8, lw=3, label=None if shown else "published")
+            label = None if shown else "published"
+            ax.plot([low, high], [y + 0.38] * 2, color=INK, marker="D", ms=8, lw=3, label=label)
             shown = True
     ax.set_xlim(0, 1.12 * left.max())
     ax.invert_yaxis()
@@ -409,11 +457,18 @@ def _budget_order(part: str) -> tuple[int, str]:
     return order.get(part, 3), part
 
 
-def _budget_style(part: str) -> tuple[str, str | None]:
-    fixed = {"device busy": (BLUE, None), "host (CPU, wake-ups)": (GREY, None), "hand-over": (SKY, None)}
-    if part in fixed:
-        return fixed[part]
-    return (ORANGE if "dd" in part else RED), "//"
+def _budget_styles(parts: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Plain colours for work, a hatched one for each queue that is waited for."""
+    out: dict[str, dict[str, Any]] = {
+        "device busy": {"color": BLUE},
+        "host (CPU, wake-ups)": {"color": GREY},
+        "hand-over": {"color": SKY},
+    }
+    hatches = ("//", "\\\\", "..", "xx", "||", "--")
+    idle = [part for part in parts if part not in out]
+    for k, part in enumerate(idle):
+        out[part] = {"color": ORANGE if "for dd" in part else RED, "hatch": hatches[k % len(hatches)]}
+    return out
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -437,7 +492,8 @@ def knob_curve(
     in the metric's SI unit. `ghost` is an earlier sweep, drawn pale. `log`: None chooses by the range of values.
 
     >>> import iosched as io
-    >>> df = io.sweep(io.Machine(), io.workloads.dd(count=20, cgroup="user.slice"), over={"scheduler.slice_idle": [2, 8]})
+    >>> job = io.workloads.dd(count=20, cgroup="user.slice")
+    >>> df = io.sweep(io.Machine(), job, over={"scheduler.slice_idle": [2, 8]})
     >>> knob_curve(df, "scheduler.slice_idle", published={"thread 0": 60e3}).axes[0].get_xlabel()
     'slice_idle (ms)'
     """
@@ -484,9 +540,12 @@ def grid_heatmap(
     y: str = "scheduler.group_idle",
     value: str = "time_per_op_s",
     *,
-    published: tuple[float, float] | None = (8, 8),
+    published: Mapping[tuple[float, float], Any] | None = None,
 ) -> Picture:
-    """A metric of a `sweep` over two knobs as a map; `published` marks the setting that was measured (None: none).
+    """A metric of a `sweep` over two knobs as a map.
+
+    `published` maps points (x, y) to the published value, or (low, high), in the metric's SI unit: each is marked, and
+    the two values stand above the map.
 
     >>> import iosched as io
     >>> over = {"scheduler.slice_idle": [0, 8], "scheduler.group_idle": [0, 8]}
@@ -510,11 +569,17 @@ def grid_heatmap(
     ax.set_xlabel(knob_label(x))
     ax.set_ylabel(knob_label(y))
     ax.tick_params(rotation=0)
-    if published is not None and published[0] in table.columns and published[1] in table.index:
-        column, row = list(table.columns).index(published[0]), list(table.index).index(published[1])
-        ax.plot(column + 0.5, row + 0.5, marker="*", ms=24, color=RED, mec="white", mew=1.5, ls="none",
-                label=f"as published: {published[0]}, {published[1]}")  # fmt: skip
-        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
+    markers = "*PXD^v"
+    for k, ((px, py), values) in enumerate((published or {}).items()):
+        if px not in table.columns or py not in table.index:
+            raise ScenarioError(f"published: ({px}, {py}) is not a point of the grid.")
+        low, high = (v * factor for v in band(values))
+        said = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+        words = f"({px:g}, {py:g}): published {said}, simulated {table.loc[py, px]:.3g}"
+        at = list(table.columns).index(px) + 0.5, list(table.index).index(py) + 0.5
+        ax.plot(*at, markers[k % len(markers)], ms=22, color=RED, mec="white", mew=1.5, ls="none", label=words)
+    if published:
+        ax.legend(loc="lower left", bbox_to_anchor=(-0.02, 1), frameon=False)
     return figure
 
 
@@ -552,15 +617,17 @@ def reproduction(table: pd.DataFrame, title: str = "Published and modelled") -> 
     for kind, style in (("predicted", {"mfc": BLUE}), ("fitted", {"mfc": "white", "mew": 2.5})):
         at = np.flatnonzero(rows.kind == kind)
         if len(at):
-            ax.plot((rows.simulated / middle)[at], at, "o", mec=BLUE, ms=12, ls="none", label=f"simulated, {kind}", **style)
+            style |= {"mec": BLUE, "ms": 12, "ls": "none", "label": f"simulated, {kind}"}
+            ax.plot((rows.simulated / middle)[at], at, "o", **style)
     if "closed_form" in rows and rows.closed_form.notna().any():
         ax.plot(rows.closed_form / middle, rows.index, "|", color=INK, ms=18, mew=3, ls="none", label="closed form")
     ratios = np.concatenate([rows.simulated / middle, rows.published / middle, high / middle])
     spread = max(1.2, 1.15 * np.nanmax(np.maximum(ratios, 1 / ratios)))
     ax.set_xscale("log")
     ax.set_xlim(1 / spread, spread)
-    ax.set_xticks([t for t in (0.1, 0.2, 0.5, 0.8, 0.9, 1, 1.1, 1.25, 2, 5, 10) if 1 / spread <= t <= spread])
     _ticks(ax.xaxis)
+    ratio_ticks = (0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 5, 10)
+    ax.xaxis.set_major_locator(FixedLocator([t for t in ratio_ticks if 1 / spread <= t <= spread]))
     labels = rows.label.fillna(rows.id) if "label" in rows else rows.id
     ax.set_yticks(range(len(rows)), labels)
     ax.set_ylim(len(rows) - 0.5, -0.5)
@@ -627,7 +694,6 @@ __all__ = [
     "Picture",
     "grid_heatmap",
     "knob_curve",
-    "rate",
     "reproduction",
     "time_budget",
     "timeline",

@@ -16,7 +16,7 @@ from .engine.tables import OP
 from .filesystems import XFS, Ext4, Raw
 from .scenario import Machine, Scenario
 from .schedulers import CFQ, SCHEDULERS, Deadline
-from .schedulers.cfq import BE
+from .schedulers.cfq_state import BE
 from .workloads import IOCLASSES, Dd
 
 PARTITION_SECTORS = 1 << 25  # 16 GiB a partition

@@ -21,8 +21,9 @@ class Machine:
     """One machine: kernel, device, file system, scheduler, cgroups, host.
 
     The kernel version sets the version of every part. `scheduler` and `filesystem` take a name or an instance; None is
-    the kernel's default scheduler (cfq before 5.0, then mq-deadline). `nr_requests` is queue/nr_requests: None is 128 on
-    the legacy path (sync and async each, per cgroup), twice the device depth on blk-mq with a scheduler, else the depth.
+    the kernel's default scheduler (cfq before 5.0, then mq-deadline). `nr_requests` is queue/nr_requests: None is 128
+    on the legacy path (sync and async each, per cgroup), on blk-mq twice the device depth with a scheduler, else the
+    depth.
 
     Raises ScenarioError, naming the field, for anything that the kernel could not be given.
 

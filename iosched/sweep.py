@@ -43,7 +43,7 @@ def _elapsed(scenario: Scenario, s: State, job: int) -> float:
     """Seconds from the job's start to its end, or to the end of the run."""
     t = s.tasks[job]
     ended = t.end if t.state == c.T_DONE else s.sim[0].now
-    return max(int(ended) * NS - scenario.jobs[job].start, 0.0)
+    return max(int(ended - s.sim[0].epoch) * NS - scenario.jobs[job].start, 0.0)
 
 
 def _ratio(a: float, b: float) -> float:
@@ -80,14 +80,14 @@ def _requests_per_op(scenario: Scenario, s: State) -> float:
 
 
 def _utilisation(scenario: Scenario, s: State) -> float:
-    return _ratio(int(s.devices[0].busy_ns), int(s.sim[0].now))
+    return _ratio(int(s.devices[0].busy_ns), int(s.sim[0].now - s.sim[0].epoch))
 
 
 METRICS: dict[str, Callable[[Scenario, State], float]] = {
     "time_per_op_s": _time_per_op,  # of the first job
     "bytes_per_s": _bytes_per_s,  # of all jobs together
     "idles_per_op": _idles_per_op,
-    "elapsed_s": lambda scenario, s: int(s.sim[0].now) * NS,
+    "elapsed_s": lambda scenario, s: int(s.sim[0].now - s.sim[0].epoch) * NS,
     "operations": _operations,
     "latency_mean_s": _latency_mean,  # of the first job
     "latency_max_s": _latency_max,  # of the first job
@@ -117,7 +117,8 @@ def sweep(
     one of its parts ("scheduler.slice_idle" in ms, "device.completion_us"), or a field of the jobs, of all of them
     ("job.bs") or of those with a name ("dd.cgroup"). The last knob varies fastest. `metrics` are keys of `METRICS`, in
     SI units. `until` stops every run after so many simulated seconds. `workers` threads share the points (None: one a
-    core). `closed_form=True` adds a column closed_form_METRIC for each of the first three metrics asked for.
+    core). `closed_form=True` adds a column closed_form_METRIC for
+    time_per_op_s, bytes_per_s and idles_per_op (one job only; see `closed_form` for where it holds).
 
     Every point is checked before the first is run. A sweep can be interrupted. Threads do not change any result.
 
@@ -281,26 +282,24 @@ def _closed_form(scenarios: list[Scenario], axes: dict[str, list[Any]], metrics:
     """The same points by formula: one call for each combination of the knobs that are not numbers."""
     import numpy as np
 
-    from .queueing import closed_form
+    from .queueing import NUMERIC, closed_form
 
     attributes = {"time_per_op_s": "time_per_op", "bytes_per_s": "bytes_per_s", "idles_per_op": "idles_per_op"}
     wanted = [name for name in metrics if name in attributes]
-    shape = [len(values) for values in axes.values()]
-    numeric = [k for k, values in axes.items() if all(_is_number(v) for v in values)]
-    grid = np.meshgrid(*[np.arange(n) for n in shape], indexing="ij")
-    index = {k: g.ravel() for k, g in zip(axes, grid)}
-    others = [index[k] for k in axes if k not in numeric]
+    grid = np.meshgrid(*[np.arange(len(values)) for values in axes.values()], indexing="ij")
+    index = {knob: g.ravel() for knob, g in zip(axes, grid)}
+    numbers = {k: np.array(values) for k, values in axes.items() if k in NUMERIC and all(map(_is_number, values))}
     group = np.zeros(len(scenarios), int)
-    for k, i in zip([k for k in axes if k not in numeric], others):
-        group = group * len(axes[k]) + i
+    for knob, values in axes.items():
+        if knob not in numbers:
+            group = group * len(values) + index[knob]
     out = {name: np.full(len(scenarios), np.nan) for name in wanted}
     for g in np.unique(group):
         rows = np.flatnonzero(group == g)
         first = scenarios[rows[0]]
-        points = {k: np.array(axes[k])[index[k][rows]] for k in numeric}
-        answer = closed_form(first.machine, first.jobs, over=points)
+        answer = closed_form(first.machine, first.jobs, over={k: v[index[k][rows]] for k, v in numbers.items()})
         for name in wanted:
-            out[name][rows] = np.broadcast_to(getattr(answer, attributes[name]), len(rows))
+            out[name][rows] = getattr(answer, attributes[name])
     return out
 
 

@@ -74,7 +74,7 @@ class Comparison:
         lines = [text]
         lines += [f"  host {kernel} {device}: {origin}" for (kernel, device), (_, origin) in self.hosts.items()]
         lines += [
-            f"  {row['error']:+8.2%}  measured {row['measured']:10.1f}  simulated {row['simulated']:10.1f}  {row['run_id']}"
+            f"  {row['error']:+8.2%}  measured {row['measured']:.1f}  simulated {row['simulated']:.1f}  {row['run_id']}"
             for row in s["worst"]
         ]
         reasons: dict[str, int] = {}

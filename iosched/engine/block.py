@@ -129,9 +129,9 @@ def merge_into_plug(s, d, task, op, sector, nr, flags):
         return False
     n = s.lists[t.plug_list].tail
     while n != NONE:
-        how = may_join(s, n // 2, op, sector, nr, flags, t.group)
-        if how != 0 and s.requests[n // 2].dev == d:
-            join(s, n // 2, task, sector, nr, how)
+        how = may_join(s, n >> 1, op, sector, nr, flags, t.group)
+        if how != 0 and s.requests[n >> 1].dev == d:
+            join(s, n >> 1, task, sector, nr, how)
             return True
         if s.devices[d].legacy == 0:
             return False
@@ -152,25 +152,25 @@ def merge_into_scheduler(s, d, task, op, sector, nr, flags):
         n = s.lists[lst].tail
         looked = 0
         while n != NONE and (s.devices[d].legacy != 0 or looked < SOFTWARE_QUEUE_LOOKBACK):
-            if may_join(s, n // 2, op, sector, nr, flags, group) == 1:
-                join(s, n // 2, task, sector, nr, 1)
+            if may_join(s, n >> 1, op, sector, nr, flags, group) == 1:
+                join(s, n >> 1, task, sector, nr, 1)
                 return True
             n = s.nodes[n].prev
             looked += 1
         return False
     after = successor_of(s, lst, sector)
     before = s.lists[lst].tail if after == NONE else s.nodes[after].prev
-    if before != NONE and may_join(s, before // 2, op, sector, nr, flags, group) == 1:
-        join(s, before // 2, task, sector, nr, 1)
-        policy.request_grew(s, before // 2, False)
-        merge_neighbours(s, before // 2)
+    if before != NONE and may_join(s, before >> 1, op, sector, nr, flags, group) == 1:
+        join(s, before >> 1, task, sector, nr, 1)
+        policy.request_grew(s, before >> 1, False)
+        merge_neighbours(s, before >> 1)
         return True
-    if after != NONE and policy.front_merges(s, d) and may_join(s, after // 2, op, sector, nr, flags, group) == 2:
-        join(s, after // 2, task, sector, nr, 2)
-        policy.request_grew(s, after // 2, True)
+    if after != NONE and policy.front_merges(s, d) and may_join(s, after >> 1, op, sector, nr, flags, group) == 2:
+        join(s, after >> 1, task, sector, nr, 2)
+        policy.request_grew(s, after >> 1, True)
         previous = s.nodes[after].prev
         if previous != NONE:
-            merge_neighbours(s, previous // 2)
+            merge_neighbours(s, previous >> 1)
         return True
     return False
 
@@ -182,7 +182,7 @@ def merge_neighbours(s, ri):
     if n == NONE:
         return
     r = s.requests[ri]
-    oi = n // 2
+    oi = n >> 1
     o = s.requests[oi]
     if may_join(s, ri, o.op, o.sector, o.nr, o.cmd_flags, s.tasks[o.task].group) != 1:
         return
@@ -210,7 +210,7 @@ def plug(s, d, task, ri):
     """Hold the request back in the task's plug; a full plug, or a large request in it, empties it first."""
     t = s.tasks[task]
     tail = s.lists[t.plug_list].tail
-    if tail != NONE and (s.lists[t.plug_list].count >= PLUG_REQUESTS or s.requests[tail // 2].nr >= PLUG_SECTORS):
+    if tail != NONE and (s.lists[t.plug_list].count >= PLUG_REQUESTS or s.requests[tail >> 1].nr >= PLUG_SECTORS):
         unplug(s, d, task)
     r = s.requests[ri]
     r.state = R_PLUGGED
@@ -230,7 +230,7 @@ def unplug(s, d, task):
     record(s, TR_UNPLUG, task, NONE, 0, n, 0, d)
     while n > 0:
         node = pop_front(s, t.plug_list)
-        insert(s, node // 2)
+        insert(s, node >> 1)
         n -= 1
     run_after_insertion(s, d)
 
@@ -283,7 +283,7 @@ def run_queue(s, d):
     while dev.in_flight < dev.depth:
         n = pop_front(s, dev.dispatch_list)
         if n != NONE:
-            issue(s, n // 2)
+            issue(s, n >> 1)
             continue
         if dev.queued == 0:
             return
@@ -341,9 +341,9 @@ def complete(s, ri):
         put_request(s, ri)
         n = pop_front(s, dev.flush_served)
         while n != NONE:
-            flush.step_done(s, n // 2, issued)
-            if not flush.next_step(s, n // 2):
-                end_request(s, n // 2)
+            flush.step_done(s, n >> 1, issued)
+            if not flush.next_step(s, n >> 1):
+                end_request(s, n >> 1)
             n = pop_front(s, dev.flush_served)
         flush.kick(s, d)
     else:

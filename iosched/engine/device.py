@@ -55,4 +55,4 @@ def finish(s, ri):
     dev.busy_servers -= 1
     n = pop_front(s, dev.server_queue)
     if n != NONE:
-        serve(s, n // 2)
+        serve(s, n >> 1)

@@ -81,7 +81,7 @@ def kick(s, d):
         return
     if dev.flush_data > 0 and s.sim[0].now - dev.flush_pending_since < PENDING_TIMEOUT:
         return
-    first = s.requests[s.lists[lst].head // 2]
+    first = s.requests[s.lists[lst].head >> 1]
     account(s, d)
     fi = get_request(s, d, first.task, FLUSH, 0, 0, 0)
     f = s.requests[fi]

@@ -1,7 +1,7 @@
 """Intrusive doubly linked lists: one pool of nodes and of list heads serves every order the kernel keeps.
 
-A request owns two nodes (place by sector or in a plain list, and place by arrival), a scheduler queue two (service tree,
-and spare), a group one, a task one. Sorted insertion walks from the tail: I/O is mostly ascending, lists are short (a
+A request owns two nodes (place by sector or in a plain list, and place by arrival), a CFQ queue one, a CFQ group one, a
+task one. Sorted insertion walks from the tail: I/O is mostly ascending, lists are short (a
 scheduler holds at most a few hundred requests), and a walk of ten nodes costs less than rebalancing a tree.
 """
 

@@ -101,3 +101,8 @@ def advance(s, at):
 def _run_compiled(address, stop_at, budget):
     """The loop on the tables whose addresses stand at `address`."""
     return _loop(state_at(address), stop_at, budget)
+
+
+def compile_run():
+    """Compile the loop, or load it from the cache, without running anything."""
+    _run_compiled.compile("(intp, int64, int64)")

@@ -1,9 +1,9 @@
 """The engine's tables as compiled code sees them: one pointer.
 
-Handing some thirty record arrays to every compiled function means more than two hundred arguments a call; that cost 70 s
-of compile time and most of the run time. Here `s` is the address of a row of addresses, `s.requests` loads one of them,
-and `s.requests[i]` is a reference to a row. The same expressions work on the recarrays of `state.State`, so the same
-sources run as plain Python.
+Handing some thirty record arrays to every compiled function means more than two hundred arguments a call; that cost
+70 s of compile time and most of the run time. Here `s` is the address of a row of addresses, `s.requests` loads one of
+them, and `s.requests[i]` is a reference to a row. The same expressions work on the recarrays of `state.State`, so the
+same sources run as plain Python.
 """
 
 from __future__ import annotations

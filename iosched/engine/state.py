@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..schedulers import cfq, deadline
+from ..schedulers import cfq_state, deadline
 from .codes import HISTOGRAM_BINS, IDLE_REASONS, NEVER, NONE, TIMERS_PER_DEVICE
 from .tables import TABLES
 
@@ -79,10 +79,10 @@ def allocate(
         "deadline_class": n_devices * deadline.CLASSES if with_deadline else 0,
         "cfq": cfq_devices,
         "cfq_groups": n_cfq_groups,
-        "cfq_trees": n_cfq_groups * cfq.TREES,
+        "cfq_trees": n_cfq_groups * cfq_state.TREES,
         "cfq_contexts": cfq_devices * n_tasks,
         "cfq_queues": n_cfq_queues,
-        "cfq_async": n_cfq_groups * cfq.ASYNC_SLOTS,
+        "cfq_async": n_cfq_groups * cfq_state.ASYNC_SLOTS,
     }
     tables = {name: table(name, n) for name, n in rows.items()}
     tables["ops"] = ops

@@ -1,12 +1,9 @@
 """CFQ, as of Linux 4.19 (and, by one switch, the group rule of kernels before 4.6).
 
 Source of every rule: spec block-layer section 1, whose paragraph is named at each function ("1.8" = section 1.8); the
-kernel's own rows in `data/kernel/` hold the result to account. The functions follow the way a request takes: which
-queue it belongs to, insertion, preemption, dispatch, completion and idling, expiry, and the choice of group, workload
-and queue that comes next.
-
-One row of `s.cfq` a device, `s.cfq_groups` a (device, cgroup), `s.cfq_trees` seven a group, `s.cfq_queues` a queue,
-`s.cfq_contexts` a (device, task), which is what the kernel calls cic. Times are ns, places sectors.
+kernel's own rows in `data/kernel/` hold the result to account. The tunables open the file; the functions follow the way
+a request takes: which queue it belongs to, insertion, preemption, dispatch, completion and idling, cooperating queues.
+Beside it: `cfq_state` (tables and estimators) and `cfq_service` (expiry, trees, groups, slices).
 """
 
 from __future__ import annotations
@@ -20,9 +17,7 @@ from ..engine.codes import (
     END_EXPIRED,
     END_FIRED,
     END_PREEMPTED,
-    F_IDLE,
     F_PRIO,
-    F_SYNC,
     IDLE_GROUP,
     IDLE_SLICE,
     IDLE_TREE,
@@ -33,56 +28,38 @@ from ..engine.codes import (
     T_DONE,
     T_IDLE,
     TR_ACTIVE,
-    TR_EXPIRE,
     TR_PREEMPT,
-    WRITE,
 )
-from ..engine.columns import columns
 from ..engine.jit import jit
-from ..engine.lists import insert_sorted, push_back, push_front, remove
+from ..engine.lists import insert_sorted, push_back, remove
 from ..engine.requests import is_sync
 from ..engine.trace import record
 from ..errors import ScenarioError
 from ..knobs import check, knob
-
-# priority classes, workload types, and the seven service trees of a group: [BE, RT] x [ASYNC, SYNC_NOIDLE, SYNC], IDLE
-BE, RT, IDLE = 0, 1, 2
-ASYNC, SYNC_NOIDLE, SYNC = 0, 1, 2
-TREES = 7
-IDLE_TREE_INDEX = 6
-
-SERVICE_SHIFT = 12  # vdisktime and vfraction: 1.0 is 4096
-GROUP_ADD_DELAY = 200_000_000  # vdisktime units behind the last group, slice mode
-IDLE_CLASS_DELAY = 200 * MSEC
-SEEK_THRESHOLD = 800  # sectors
-CLOSE_THRESHOLD = 8192  # sectors
-SMALL_NONROTATIONAL = 64  # sectors
-HW_QUEUE_MIN = 5
-HW_SAMPLES = 50
-THINK_VALID = 80  # samples are fixed point: the third one reaches 84
-HISTORY_BITS = 0xFFFFFFFF
-
-THINK = "last_end ttime_samples ttime_total ttime_mean"
-DEVICE_COLUMNS = columns(
-    "quantum fifo_expire_sync fifo_expire_async back_seek_max back_seek_penalty slice_sync slice_async slice_async_rq "
-    "slice_idle group_idle low_latency target_latency ancestor_preempts jiffy group_list active active_task "
-    "serving_group serving_class serving_type workload_expires busy_queues busy_sync rq_queued in_driver in_flight_sync "
-    "in_flight_async hw_tag est_depth hw_samples last_position last_delayed_sync min_vdisktime"
+from .cfq_service import add_to_rr, choose_group, choose_workload, expire, serving_tree, set_slice, tree_insert
+from .cfq_state import (
+    ASYNC_SLOTS,
+    CLOSE_THRESHOLD,
+    HW_QUEUE_MIN,
+    HW_SAMPLES,
+    IDLE,
+    RT,
+    SYNC_NOIDLE,
+    THINK_VALID,
+    TREES,
+    is_noidle_write,
+    new_queue,
+    queue_node,
+    release_queue,
+    seeky,
+    should_idle,
+    slice_used,
+    think_time_big,
+    tree_index,
+    update_seek_history,
+    update_think_time,
+    workload_type,
 )
-GROUP_COLUMNS = columns(
-    "parent weight leaf_weight nr_active children_weight vfraction vdisktime on_tree nr_queues busy_avg_be busy_avg_rt "
-    "busy_avg_idle saved_slice saved_type saved_class dispatched " + THINK
-)
-TREE_COLUMNS = columns("list " + THINK)
-CONTEXT_COLUMNS = columns("queue " + THINK)
-QUEUE_COLUMNS = columns(
-    "used dev group sync task ioprio ioclass sorted fifo next_rq queued_sync queued_async dispatched dispatch_start "
-    "slice_start slice_end allocated_slice slice_resid slice_dispatch seek_history last_request_pos tree merge_into refs "
-    "prio_pending on_rr wait_request must_dispatch must_alloc_slice fifo_expire idle_window slice_new coop split_coop "
-    "deep wait_busy"
-)
-ASYNC_COLUMNS = columns("queue")  # seventeen a group: [BE, RT] x 8 levels, and the idle class
-ASYNC_SLOTS = 17
 
 
 @dataclass(frozen=True)
@@ -99,8 +76,9 @@ class CFQ:
 
     slice_idle: float | None = knob(None, "keep the device idle for a queue", "ms", 0, 1e6, optional=True,
                                     sysfs="slice_idle", slider=(0, 16, "linear"))  # fmt: skip
-    group_idle: float | None = knob(None, "keep the device idle for a group's last queue; counts when slice_idle does not",
-                                    "ms", 0, 1e6, optional=True, sysfs="group_idle", slider=(0, 16, "linear"))  # fmt: skip
+    group_idle: float | None = knob(None, "keep the device idle for a group's last queue, when slice_idle does not",
+                                    "ms", 0, 1e6, optional=True,
+                                    sysfs="group_idle", slider=(0, 16, "linear"))  # fmt: skip
     quantum: int = knob(8, "requests in flight of one queue", "requests", 1, integer=True, sysfs="quantum")
     fifo_expire_sync: float = knob(
         125, "age at which a sync request jumps its queue", "ms", 1, sysfs="fifo_expire_sync"
@@ -125,7 +103,7 @@ class CFQ:
     slice_async_us: float | None = knob(None, "slice_async in us", "us", 1, 1e9, optional=True, sysfs="slice_async_us")
     target_latency_us: float | None = knob(None, "target_latency in us", "us", 1, 1e9, optional=True,
                                            sysfs="target_latency_us")  # fmt: skip
-    ancestor_preempts: bool | None = knob(None, "an ancestor cgroup may preempt its descendants (kernels since 4.6)", "",
+    ancestor_preempts: bool | None = knob(None, "an ancestor cgroup may preempt its descendants (since 4.6)", "",
                                           0, 1, optional=True)  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -171,151 +149,7 @@ class CFQ:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# estimators
-
-
-@jit
-def update_think_time(record_, now, idle):
-    """Fold one think time into a record (1.5): weight 1/8, a sample counts at most twice the idle parameter."""
-    elapsed = min(now - record_.last_end, 2 * idle)
-    record_.ttime_samples = (7 * record_.ttime_samples + 256) // 8
-    record_.ttime_total = (7 * record_.ttime_total + 256 * elapsed) // 8
-    record_.ttime_mean = (record_.ttime_total + 128) // record_.ttime_samples
-
-
-@jit
-def think_time_big(record_, limit):
-    """The mean is valid (three samples) and larger than `limit` ns (1.5)."""
-    return record_.ttime_samples > THINK_VALID and record_.ttime_mean > limit
-
-
-@jit
-def seeky(q):
-    """More than 4 of the last 32 requests were far from the one before (1.6)."""
-    bits = q.seek_history & HISTORY_BITS
-    count = 0
-    while bits != 0:
-        bits &= bits - 1
-        count += 1
-    return count > 4
-
-
-@jit
-def update_seek_history(s, q, r):
-    """Shift one bit into the queue's seek history (1.6)."""
-    dev = s.devices[q.dev]
-    far = False
-    if dev.rotational != 0:
-        distance = 0
-        if q.last_request_pos != 0:
-            distance = abs(r.sector - q.last_request_pos)
-        far = distance > SEEK_THRESHOLD
-    else:
-        far = r.nr < SMALL_NONROTATIONAL
-    q.seek_history = (q.seek_history << 1) & HISTORY_BITS
-    if far:
-        q.seek_history |= 1
-
-
-@jit
-def update_idle_window(s, d, q, task):
-    """Decide whether this queue is one to wait for (1.7). A noidle write (fsync data, jbd2) never is."""
-    if q.sync == 0 or q.ioclass == IDLE:
-        return
-    c = s.cfq[d]
-    context = s.cfq_contexts[d * s.sim[0].n_tasks + task]
-    if q.queued_sync + q.queued_async >= 4:
-        q.deep = 1
-    if q.next_rq != NONE and is_noidle_write(s.requests[q.next_rq]):
-        q.idle_window = 0
-    elif s.tasks[task].state == T_DONE or c.slice_idle == 0 or (q.deep == 0 and seeky(q)):
-        q.idle_window = 0
-    elif context.ttime_samples > THINK_VALID:
-        q.idle_window = 1 if context.ttime_mean <= c.slice_idle else 0
-
-
-@jit
-def update_hw_tag(s, d):
-    """Does the device take five requests at once? Asked at each completion (1.16); -1, "not known yet", counts as yes."""
-    c = s.cfq[d]
-    if c.in_driver > c.est_depth:
-        c.est_depth = c.in_driver
-    if c.hw_tag == 1:
-        return
-    if c.rq_queued <= HW_QUEUE_MIN and c.in_driver <= HW_QUEUE_MIN:
-        return
-    if c.active != NONE:
-        q = s.cfq_queues[c.active]
-        if (
-            q.idle_window != 0
-            and q.dispatched + q.queued_sync + q.queued_async < HW_QUEUE_MIN
-            and c.in_driver < HW_QUEUE_MIN
-        ):
-            return
-    c.hw_samples += 1
-    if c.hw_samples < HW_SAMPLES:
-        return
-    c.hw_tag = 1 if c.est_depth >= HW_QUEUE_MIN else 0
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# which queue a request belongs to
-
-
-@jit
-def is_noidle_write(r):
-    """SYNC without IDLE on a write: fsync data and jbd2 in 4.19, not O_DIRECT (section 0)."""
-    return r.op == WRITE and (r.cmd_flags & F_SYNC) != 0 and (r.cmd_flags & F_IDLE) == 0
-
-
-@jit
-def new_queue(s, d, group, task, sync, ioprio, ioclass):
-    """Take a free queue record and initialise it (1.3)."""
-    i = 0
-    while s.cfq_queues[i].used != 0:
-        i += 1
-    q = s.cfq_queues[i]
-    q.used = 1
-    q.dev = d
-    q.group = group
-    q.task = task
-    q.sync = sync
-    q.ioprio = ioprio
-    q.ioclass = ioclass
-    q.next_rq = NONE
-    q.queued_sync = 0
-    q.queued_async = 0
-    q.dispatched = 0
-    q.slice_resid = 0
-    q.slice_dispatch = 0
-    q.slice_end = 0
-    q.slice_start = 0
-    q.seek_history = 0
-    q.last_request_pos = 0
-    q.tree = NONE
-    q.merge_into = NONE
-    q.refs = 0
-    q.prio_pending = 0
-    q.on_rr = 0
-    q.wait_request = 0
-    q.must_dispatch = 0
-    q.must_alloc_slice = 0
-    q.fifo_expire = 0
-    q.idle_window = 1 if sync != 0 and ioclass != IDLE else 0
-    q.slice_new = 0
-    q.coop = 0
-    q.split_coop = 0
-    q.deep = 0
-    q.wait_busy = 0
-    return i
-
-
-@jit
-def release_queue(s, i):
-    """Give the record back once no process and no request needs it."""
-    q = s.cfq_queues[i]
-    if q.sync != 0 and q.refs == 0 and q.on_rr == 0 and q.dispatched == 0 and s.cfq[q.dev].active != i:
-        q.used = 0
+# which queue a request belongs to (1.3)
 
 
 @jit
@@ -379,7 +213,7 @@ def may_queue(s, d, task):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# insertion (1.4)
+# insertion and preemption (1.4, 1.7, 1.8)
 
 
 @jit
@@ -423,6 +257,23 @@ def insert(s, ri):
                 q.must_dispatch = 1
     elif should_preempt(s, d, i, ri):
         preempt(s, d, i)
+
+
+@jit
+def update_idle_window(s, d, q, task):
+    """Decide whether this queue is one to wait for (1.7). A noidle write (fsync data, jbd2) never is."""
+    if q.sync == 0 or q.ioclass == IDLE:
+        return
+    c = s.cfq[d]
+    context = s.cfq_contexts[d * s.sim[0].n_tasks + task]
+    if q.queued_sync + q.queued_async >= 4:
+        q.deep = 1
+    if q.next_rq != NONE and is_noidle_write(s.requests[q.next_rq]):
+        q.idle_window = 0
+    elif s.tasks[task].state == T_DONE or c.slice_idle == 0 or (q.deep == 0 and seeky(q)):
+        q.idle_window = 0
+    elif context.ttime_samples > THINK_VALID:
+        q.idle_window = 1 if context.ttime_mean <= c.slice_idle else 0
 
 
 @jit
@@ -541,10 +392,10 @@ def following_request(s, d, ri):
     before = node.prev
     position = s.requests[ri].sector + s.requests[ri].nr
     if after == NONE:
-        return NONE if before == NONE else before // 2
+        return NONE if before == NONE else before >> 1
     if before == NONE:
-        return after // 2
-    return better_request(s, d, after // 2, before // 2, position)
+        return after >> 1
+    return better_request(s, d, after >> 1, before >> 1, position)
 
 
 @jit
@@ -594,8 +445,8 @@ def dispatch(s, d):
     if q.fifo_expire == 0:
         q.fifo_expire = 1
         first = s.lists[q.fifo].head
-        if first != NONE and s.sim[0].now >= s.requests[first // 2].fifo_time:
-            ri = first // 2
+        if first != NONE and s.sim[0].now >= s.requests[first >> 1].fifo_time:
+            ri = first >> 1
             q.must_dispatch = 1
     withdraw(s, ri)
     r = s.requests[ri]
@@ -725,31 +576,13 @@ def may_dispatch(s, d, q):
 
 
 @jit
-def slice_used(s, q):
-    """The slice has begun (a completion was seen) and is over."""
-    return q.slice_new == 0 and s.sim[0].now >= q.slice_end
-
-
-@jit
 def slice_used_soon(s, c, q):
     """So many requests are out that the slice will be over when they return (1.10)."""
     return q.slice_new != 0 or s.sim[0].now + c.slice_idle * q.dispatched > q.slice_end
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# completion and idling (1.11)
-
-
-@jit
-def should_idle(s, d, q):
-    """Is it worth keeping the device for this queue (1.10)? The last clause waits for the last queue of a tree."""
-    c = s.cfq[d]
-    if c.slice_idle == 0 or q.ioclass == IDLE:
-        return False
-    if q.idle_window != 0 and not (s.devices[d].rotational == 0 and c.hw_tag != 0):
-        return True
-    tree = s.cfq_trees[q.tree]
-    return s.lists[tree.list].count == 1 and q.sync != 0 and not think_time_big(tree, c.slice_idle)
+# completion and idling (1.11, 1.16)
 
 
 @jit
@@ -792,6 +625,30 @@ def completed(s, ri):
         release_queue(s, r.queue)
     # kblockd would find nothing while nothing is pending: the run is left out
     return c.in_driver == 0 and c.rq_queued > 0
+
+
+@jit
+def update_hw_tag(s, d):
+    """Does the device take five requests at once? Asked at each completion (1.16); -1, "not known", counts as yes."""
+    c = s.cfq[d]
+    if c.in_driver > c.est_depth:
+        c.est_depth = c.in_driver
+    if c.hw_tag == 1:
+        return
+    if c.rq_queued <= HW_QUEUE_MIN and c.in_driver <= HW_QUEUE_MIN:
+        return
+    if c.active != NONE:
+        q = s.cfq_queues[c.active]
+        if (
+            q.idle_window != 0
+            and q.dispatched + q.queued_sync + q.queued_async < HW_QUEUE_MIN
+            and c.in_driver < HW_QUEUE_MIN
+        ):
+            return
+    c.hw_samples += 1
+    if c.hw_samples < HW_SAMPLES:
+        return
+    c.hw_tag = 1 if c.est_depth >= HW_QUEUE_MIN else 0
 
 
 @jit
@@ -856,360 +713,6 @@ def timer_fired(s, d):
         q.deep = 0
     idle_end(s, d, END_FIRED)
     expire(s, d, False)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# expiry and the service trees (1.12)
-
-
-@jit
-def expire(s, d, timed_out):
-    """End the active queue's turn (1.12): only a queue that was cut short (`timed_out`) banks the rest of its slice."""
-    c = s.cfq[d]
-    i = c.active
-    if i == NONE:
-        return
-    q = s.cfq_queues[i]
-    now = s.sim[0].now
-    record(s, TR_EXPIRE, q.task, NONE, 0, 1 if timed_out else 0, 0, d)
-    if q.wait_request != 0:
-        cancel(s, d, T_IDLE)
-    q.wait_request = 0
-    q.wait_busy = 0
-    if q.coop != 0 and seeky(q):
-        q.split_coop = 1
-    if timed_out:
-        q.slice_resid = scaled_slice(s, d, q) if q.slice_new != 0 else q.slice_end - now
-    charge_group(s, d, q)
-    if q.next_rq == NONE:
-        remove_from_rr(s, d, i)
-    else:
-        tree_insert(s, d, i, False)
-    c.active = NONE
-    c.active_task = NONE
-    if q.next_rq == NONE:
-        release_queue(s, i)
-
-
-@jit
-def queue_node(s, i):
-    """The list node of queue `i`: behind the two of every request."""
-    return 2 * s.sim[0].n_requests + i
-
-
-@jit
-def group_node(s, g):
-    """The list node of group `g`."""
-    return 2 * s.sim[0].n_requests + s.sim[0].n_cfq_queues + g
-
-
-@jit
-def workload_type(q):
-    """ASYNC, SYNC_NOIDLE or SYNC (1.7)."""
-    if q.sync == 0:
-        return ASYNC
-    return SYNC if q.idle_window != 0 else SYNC_NOIDLE
-
-
-@jit
-def tree_index(q):
-    """Which of its group's seven trees the queue belongs in now."""
-    if q.ioclass == IDLE:
-        return IDLE_TREE_INDEX
-    return q.ioclass * 3 + workload_type(q)
-
-
-@jit
-def add_to_rr(s, d, i):
-    """An empty queue got a request: it becomes busy, with the idle_window flag it had before (1.4 step 2)."""
-    c = s.cfq[d]
-    q = s.cfq_queues[i]
-    q.on_rr = 1
-    c.busy_queues += 1
-    if q.sync != 0:
-        c.busy_sync += 1
-    group = s.cfq_groups[q.group]
-    group.nr_queues += 1
-    tree_insert(s, d, i, False)
-    if group.on_tree == 0:
-        group_enters(s, d, q.group)
-
-
-@jit
-def remove_from_rr(s, d, i):
-    """An expired queue without requests stops being busy (1.12)."""
-    c = s.cfq[d]
-    q = s.cfq_queues[i]
-    remove(s, queue_node(s, i))
-    q.on_rr = 0
-    c.busy_queues -= 1
-    if q.sync != 0:
-        c.busy_sync -= 1
-    group = s.cfq_groups[q.group]
-    group.nr_queues -= 1
-    if group.nr_queues == 0:
-        group_leaves(s, q.group)
-        group.saved_slice = 0
-
-
-@jit
-def tree_insert(s, d, i, front):
-    """Place a queue in its service tree (1.12); the key is in ns."""
-    c = s.cfq[d]
-    q = s.cfq_queues[i]
-    now = s.sim[0].now
-    node = queue_node(s, i)
-    remove(s, node)
-    q.tree = q.group * TREES + tree_index(q)
-    lst = s.cfq_trees[q.tree].list
-    if q.ioclass == IDLE:
-        tail = s.lists[lst].tail
-        key = (s.nodes[tail].key if tail != NONE else now) + IDLE_CLASS_DELAY
-    elif front:
-        head = s.lists[lst].head
-        s.nodes[node].key = (s.nodes[head].key if head != NONE else now) - SEC
-        push_front(s, lst, node)
-        return
-    else:
-        others = s.cfq_groups[q.group].nr_queues - 1
-        key = now + others * (prio_slice(c, 1, 0) - prio_slice(c, q.sync, q.ioprio)) - q.slice_resid
-        q.slice_resid = 0
-    insert_sorted(s, lst, node, key)
-
-
-@jit
-def prio_slice(c, sync, ioprio):
-    """Base slice of a priority: 180 ms at level 0, 100 at 4, 40 at 7 for sync queues (1.12)."""
-    base = c.slice_sync if sync != 0 else c.slice_async
-    return base + base // 5 * (4 - ioprio)
-
-
-@jit
-def scaled_slice(s, d, q):
-    """Length of the queue's slice, shortened so that a round fits `target_latency` (1.14)."""
-    c = s.cfq[d]
-    length = prio_slice(c, q.sync, q.ioprio)
-    if c.low_latency == 0:
-        return length
-    group = s.cfq_groups[q.group]
-    queues = averaged_busy_queues(s, group, q.group, q.ioclass)
-    expected = c.slice_sync * queues
-    group_slice = c.target_latency * group.vfraction >> SERVICE_SHIFT
-    if expected > group_slice:
-        low = min(length, 2 * c.slice_idle * length // c.slice_sync)
-        length = max(length * group_slice // expected, low)
-    return length
-
-
-@jit
-def set_slice(s, d, q):
-    """The slice starts now, at the first completion (1.11 step 3)."""
-    length = scaled_slice(s, d, q)
-    q.slice_start = s.sim[0].now
-    q.slice_end = q.slice_start + length
-    q.allocated_slice = length
-
-
-@jit
-def busy_in_class(s, g, ioclass):
-    """Busy queues of one class in a group."""
-    if ioclass == IDLE:
-        return s.lists[s.cfq_trees[g * TREES + IDLE_TREE_INDEX].list].count
-    first = g * TREES + ioclass * 3
-    return (
-        s.lists[s.cfq_trees[first].list].count
-        + s.lists[s.cfq_trees[first + 1].list].count
-        + s.lists[s.cfq_trees[first + 2].list].count
-    )
-
-
-@jit
-def busy_average(group, ioclass):
-    """The group's smoothed count of busy queues of a class."""
-    if ioclass == BE:
-        return group.busy_avg_be
-    if ioclass == RT:
-        return group.busy_avg_rt
-    return group.busy_avg_idle
-
-
-@jit
-def averaged_busy_queues(s, group, g, ioclass):
-    """Smooth the number of busy queues, quick to rise and slow to fall (1.14)."""
-    busy = busy_in_class(s, g, ioclass)
-    old = busy_average(group, ioclass)
-    new = (3 * max(old, busy) + min(old, busy) + 2) // 4
-    if ioclass == BE:
-        group.busy_avg_be = new
-    elif ioclass == RT:
-        group.busy_avg_rt = new
-    else:
-        group.busy_avg_idle = new
-    return new
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# groups (1.13)
-
-
-@jit
-def iops_mode(c):
-    """Groups are charged requests instead of time (1.13)."""
-    return c.slice_idle == 0 and c.hw_tag != 0
-
-
-@jit
-def group_enters(s, d, g):
-    """A group becomes busy: behind all others, and its share of the device is computed (1.13)."""
-    c = s.cfq[d]
-    group = s.cfq_groups[g]
-    tail = s.lists[c.group_list].tail
-    if tail != NONE:
-        delay = IDLE_CLASS_DELAY // c.jiffy if iops_mode(c) else GROUP_ADD_DELAY
-        group.vdisktime = s.nodes[tail].key + delay
-    else:
-        group.vdisktime = c.min_vdisktime
-    activate_group(s, g)
-    insert_sorted(s, c.group_list, group_node(s, g), group.vdisktime)
-    group.on_tree = 1
-
-
-@jit
-def activate_group(s, g):
-    """Count the group as active up the tree and compute vfraction, its share in 1/4096 (1.13)."""
-    group = s.cfq_groups[g]
-    newly = group.nr_active == 0
-    group.nr_active += 1
-    group.children_weight += group.leaf_weight
-    fraction = (1 << SERVICE_SHIFT) * group.leaf_weight // group.children_weight
-    child = g
-    while s.cfq_groups[child].parent != NONE:
-        parent = s.cfq_groups[s.cfq_groups[child].parent]
-        if newly:
-            newly = parent.nr_active == 0
-            parent.nr_active += 1
-            parent.children_weight += s.cfq_groups[child].weight
-        fraction = fraction * s.cfq_groups[child].weight // parent.children_weight
-        child = s.cfq_groups[child].parent
-    group.vfraction = max(fraction, 1)
-
-
-@jit
-def group_leaves(s, g):
-    """The group has no busy queue left; its place in line is forgotten (1.13)."""
-    group = s.cfq_groups[g]
-    remove(s, group_node(s, g))
-    group.on_tree = 0
-    group.nr_active -= 1
-    gone = group.nr_active == 0
-    group.children_weight -= group.leaf_weight
-    child = g
-    while gone and s.cfq_groups[child].parent != NONE:
-        parent = s.cfq_groups[s.cfq_groups[child].parent]
-        parent.nr_active -= 1
-        gone = parent.nr_active == 0
-        parent.children_weight -= s.cfq_groups[child].weight
-        child = s.cfq_groups[child].parent
-
-
-@jit
-def charge_group(s, d, q):
-    """Charge the slice that ends to the group's vdisktime and save what is left of its workload's turn (1.13)."""
-    c = s.cfq[d]
-    now = s.sim[0].now
-    group = s.cfq_groups[q.group]
-    if q.slice_start == 0 or q.slice_start == now:
-        used = max(now - q.dispatch_start, c.jiffy)
-    else:
-        used = min(now - q.slice_start, q.allocated_slice)
-    charge = used
-    if iops_mode(c):
-        charge = q.slice_dispatch
-    elif q.sync == 0 and sync_queues(s, q.group) == 0:
-        charge = q.allocated_slice
-    group.vdisktime += (charge << (2 * SERVICE_SHIFT)) // group.vfraction
-    if group.on_tree != 0:
-        node = group_node(s, q.group)
-        remove(s, node)
-        insert_sorted(s, c.group_list, node, group.vdisktime)
-    left = c.workload_expires - now
-    group.saved_slice = left if left > 0 else 0
-    group.saved_type = c.serving_type
-    group.saved_class = c.serving_class
-
-
-@jit
-def sync_queues(s, g):
-    """Busy sync queues of a group, all classes but IDLE."""
-    n = 0
-    for ioclass in range(2):
-        for kind in range(1, 3):
-            n += s.lists[s.cfq_trees[g * TREES + ioclass * 3 + kind].list].count
-    return n
-
-
-@jit
-def choose_group(s, d):
-    """Smallest vdisktime is served next and resumes the workload it was at (1.13)."""
-    c = s.cfq[d]
-    now = s.sim[0].now
-    g = s.lists[c.group_list].head - group_node(s, 0)
-    group = s.cfq_groups[g]
-    c.min_vdisktime = max(c.min_vdisktime, group.vdisktime)
-    c.serving_group = g
-    if group.saved_slice > 0:
-        c.workload_expires = now + group.saved_slice
-        c.serving_type = group.saved_type
-        c.serving_class = group.saved_class
-    else:
-        c.workload_expires = now - 1
-
-
-@jit
-def serving_tree(c):
-    """Row of the tree that is being served."""
-    if c.serving_class == IDLE:
-        return c.serving_group * TREES + IDLE_TREE_INDEX
-    return c.serving_group * TREES + c.serving_class * 3 + c.serving_type
-
-
-@jit
-def choose_workload(s, d):
-    """Class by priority, type by the smallest key, and how long this workload may stay (1.14)."""
-    c = s.cfq[d]
-    now = s.sim[0].now
-    g = c.serving_group
-    before = c.serving_class
-    if busy_in_class(s, g, RT) > 0:
-        c.serving_class = RT
-    elif busy_in_class(s, g, BE) > 0:
-        c.serving_class = BE
-    else:
-        c.serving_class = IDLE
-        c.workload_expires = now + c.jiffy
-        return
-    if c.serving_class == before and s.lists[s.cfq_trees[serving_tree(c)].list].count > 0 and now <= c.workload_expires:
-        return
-    best = NONE
-    best_key = 0
-    for kind in range(3):
-        head = s.lists[s.cfq_trees[g * TREES + c.serving_class * 3 + kind].list].head
-        if head != NONE and (best == NONE or s.nodes[head].key < best_key):
-            best = kind
-            best_key = s.nodes[head].key
-    c.serving_type = best
-    group = s.cfq_groups[g]
-    group_slice = c.target_latency * group.vfraction >> SERVICE_SHIFT
-    count = s.lists[s.cfq_trees[serving_tree(c)].list].count
-    busy = max(busy_average(group, c.serving_class), busy_in_class(s, g, c.serving_class))
-    length = group_slice * count // busy
-    if best == ASYNC:
-        async_queues = s.lists[s.cfq_trees[g * TREES].list].count + s.lists[s.cfq_trees[g * TREES + 3].list].count
-        length = min(length, c.target_latency * async_queues // c.busy_queues)
-        length = length * c.slice_async // c.slice_sync
-    else:
-        length = max(length, 2 * c.slice_idle)
-    c.workload_expires = now + max(length, 2 * c.jiffy)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,8 @@ BE, RT, IDLE = 0, 1, 2
 CLASSES = 3
 
 DEVICE_COLUMNS = columns(
-    "read_expire write_expire writes_starved fifo_batch front_merges prio_aging_expire classes last_dir batching starved"
+    "read_expire write_expire writes_starved fifo_batch front_merges prio_aging_expire classes last_dir batching "
+    "starved"
 )
 CLASS_COLUMNS = columns("sorted_read sorted_write fifo_read fifo_write next_read next_write pending queued")
 
@@ -122,9 +123,9 @@ def withdraw(s, ri):
     row = s.deadline_class[r.queue]
     after = s.nodes[2 * ri].next
     if r.op == READ and row.next_read == ri:
-        row.next_read = after // 2 if after != NONE else NONE
+        row.next_read = after >> 1 if after != NONE else NONE
     elif r.op == WRITE and row.next_write == ri:
-        row.next_write = after // 2 if after != NONE else NONE
+        row.next_write = after >> 1 if after != NONE else NONE
     remove(s, 2 * ri)
     remove(s, 2 * ri + 1)
     row.pending -= 1
@@ -174,11 +175,11 @@ def aged_request(s, i, latest, dl):
     """Oldest request of a class that was inserted at or before `latest`, reads first."""
     row = s.deadline_class[i]
     head = s.lists[row.fifo_read].head
-    if head != NONE and s.requests[head // 2].fifo_time - dl.read_expire <= latest:
-        return head // 2
+    if head != NONE and s.requests[head >> 1].fifo_time - dl.read_expire <= latest:
+        return head >> 1
     head = s.lists[row.fifo_write].head
-    if head != NONE and s.requests[head // 2].fifo_time - dl.write_expire <= latest:
-        return head // 2
+    if head != NONE and s.requests[head >> 1].fifo_time - dl.write_expire <= latest:
+        return head >> 1
     return NONE
 
 
@@ -206,7 +207,7 @@ def dispatch_class(s, d, i):
     if direction == WRITE:
         dl.starved = 0
     following = row.next_read if direction == READ else row.next_write
-    oldest = s.lists[fifo_list(row, direction)].head // 2
+    oldest = s.lists[fifo_list(row, direction)].head >> 1
     if following == NONE or s.sim[0].now >= s.requests[oldest].fifo_time:
         following = oldest
     dl.last_dir = direction

@@ -40,7 +40,7 @@ def insert(s, ri):
 def dispatch(s, d):
     """Oldest request, or NONE."""
     n = pop_front(s, s.devices[d].fifo)
-    return n // 2 if n >= 0 else n
+    return n >> 1 if n >= 0 else n
 
 
 @jit

@@ -1,0 +1,103 @@
+"""Read a scenario from a TOML file: a machine and its jobs, with the names of the Python classes.
+
+[machine]
+kernel = "4.19"
+filesystem = "ext4"
+cgroups = ["user.slice"]
+[machine.device]
+completion_us = 100
+[machine.scheduler]
+name = "cfq"
+slice_idle = 8
+[[job]]
+bs = 512
+count = 1000
+oflag = "dsync"
+cgroup = "user.slice"
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from . import workloads
+from .cgroups import Cgroups
+from .devices import null
+from .errors import ScenarioError, unknown
+from .filesystems import FILESYSTEMS
+from .host import Host, fitted_host
+from .kernels import Kernel
+from .scenario import Machine, Scenario
+from .schedulers import with_tunables
+
+SECTIONS = ("machine", "job")
+FIELDS = ("kernel", "device", "filesystem", "scheduler", "host", "cgroups", "nr_requests")
+
+
+def read_scenario(path: str | Path) -> Scenario:
+    """The scenario of a TOML file. Raises ScenarioError, naming the field, for anything that is not one."""
+    path = Path(path)
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ScenarioError(f"FILE: {str(path)!r} cannot be read ({error.strerror}).") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"FILE: {path.name!r} is not TOML ({error}).") from None
+    for key in tree:
+        if key not in SECTIONS:
+            raise unknown("section", key, SECTIONS)
+    jobs = tree.get("job", [])
+    if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
+        raise ScenarioError("job: give each job as a table of its own, [[job]].")
+    return Scenario(_machine(_table(tree, "machine")), [workloads.dd(**job) for job in jobs])
+
+
+def _machine(fields: dict[str, Any]) -> Machine:
+    for key in fields:
+        if key not in FIELDS:
+            raise unknown(f"machine.{key}", key, FIELDS)
+    kernel = Kernel(fields.get("kernel", "4.19"))
+    made: dict[str, Any] = {"kernel": str(kernel), "device": null(**_table(fields, "device"))}
+    if "scheduler" in fields:
+        name, tunables = _named(fields, "scheduler")
+        made["scheduler"] = with_tunables(name, kernel, tunables)
+    if "filesystem" in fields:
+        name, options = _named(fields, "filesystem")
+        if name not in FILESYSTEMS:
+            raise unknown("filesystem", name, FILESYSTEMS)
+        made["filesystem"] = _build(FILESYSTEMS[name], "filesystem", options)
+    if "host" in fields:
+        from dataclasses import asdict
+
+        made["host"] = _build(Host, "host", asdict(fitted_host(kernel)) | _table(fields, "host"))
+    if "cgroups" in fields:
+        made["cgroups"] = Cgroups(fields["cgroups"])
+    if "nr_requests" in fields:
+        made["nr_requests"] = fields["nr_requests"]
+    return Machine(**made)
+
+
+def _table(tree: dict[str, Any], name: str) -> dict[str, Any]:
+    value = tree.get(name, {})
+    if not isinstance(value, dict):
+        raise ScenarioError(f"{name}: {value!r} is not a table; write it as [{name}] with its fields below.")
+    return value
+
+
+def _named(fields: dict[str, Any], key: str) -> tuple[str, dict[str, Any]]:
+    """A part given as a name, or as a table with `name` and its options."""
+    value = fields[key]
+    if isinstance(value, str):
+        return value, {}
+    if isinstance(value, dict) and isinstance(value.get("name"), str):
+        return value["name"], {k: v for k, v in value.items() if k != "name"}
+    raise ScenarioError(f"{key}: {value!r} is not allowed; give a name, or a table with the field 'name'.")
+
+
+def _build(cls: type, field: str, options: dict[str, Any]) -> Any:
+    for key in options:
+        if key not in cls.__dataclass_fields__:
+            raise unknown(f"{field}.{key}", key, cls.__dataclass_fields__)
+    return cls(**options)
