@@ -15,7 +15,7 @@ from .engine.state import State, allocate
 from .engine.tables import OP
 from .filesystems import XFS, Ext4, Raw
 from .scenario import Machine, Scenario
-from .schedulers import CFQ, SCHEDULERS, Deadline
+from .schedulers import BFQ, CFQ, SCHEDULERS, Deadline
 from .schedulers.cfq_state import BE
 from .workloads import IOCLASSES, Dd
 
@@ -59,10 +59,12 @@ def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
         trace_rows=trace_rows,
         with_cfq=isinstance(machine.scheduler, CFQ),
         with_deadline=isinstance(machine.scheduler, Deadline),
+        with_bfq=isinstance(machine.scheduler, BFQ),
     )
     fill_sim(s, scenario)
     fill_device(s, machine, nr_requests)
     fill_groups(s, machine)
+    fill_bfq(s, machine)
     fill_jobs(s, scenario, partitions, starts)
     fill_workers(s, scenario, partitions, starts)
     if isinstance(fs, Ext4) and fs.quiet_before is not None:
@@ -240,6 +242,13 @@ def fill_groups(s: State, machine: Machine) -> None:
             row.parent = s.groups[g].parent
             row.weight = group.weight
             row.leaf_weight = group.weight if group.leaf_weight is None else group.leaf_weight
+
+
+def fill_bfq(s: State, machine: Machine) -> None:
+    """BFQ's tunables, version and group weights."""
+    if isinstance(machine.scheduler, BFQ):
+        weights = [machine.cgroups.of(path).bfq_weight for path in machine.cgroups.paths]
+        machine.scheduler.fill(s, 0, machine.device.rotational, machine.version, machine.host.hz, weights)
 
 
 def fill_jobs(s: State, scenario: Scenario, partitions: list[int], starts: np.ndarray) -> None:
