@@ -84,6 +84,7 @@ from .bfq_tables import (
     ASYNC_SLOTS,
     BUDGET_EXHAUSTED,
     BUDGET_TIMEOUT,
+    DEFAULT_BUDGET,
     IDLE,
     INJECTION_RENEWAL,
     NO_MORE_REQUESTS,
@@ -159,6 +160,7 @@ class BFQ:
         c.jiffy = SEC // hz
         c.timeout_sync = max(round(self.timeout_sync * MSEC) // c.jiffy, 1) * c.jiffy
         c.user_max_budget = self.max_budget
+        c.max_budget = DEFAULT_BUDGET
         c.strict = int(self.strict_guarantees)
         c.low_latency = int(self.low_latency)
         c.fifo_sync = round(self.fifo_expire_sync * MSEC)
@@ -445,8 +447,8 @@ def following_request(s, d, ri):
     oldest = s.lists[q.fifo].head
     if q.fifo_checked == 0:
         q.fifo_checked = 1
-        if oldest != NONE and oldest // 2 != ri and s.sim[0].now >= s.requests[oldest // 2].fifo_time:
-            return oldest // 2
+        if oldest != NONE and oldest >> 1 != ri and s.sim[0].now >= s.requests[oldest >> 1].fifo_time:
+            return oldest >> 1
     node = s.nodes[2 * ri]
     after = node.next
     if after == NONE:
@@ -454,10 +456,10 @@ def following_request(s, d, ri):
         after = head if head != 2 * ri else NONE
     before = node.prev
     if after == NONE:
-        return NONE if before == NONE else before // 2
+        return NONE if before == NONE else before >> 1
     if before == NONE:
-        return after // 2
-    return better_request(s, d, after // 2, before // 2, r.sector + r.nr)
+        return after >> 1
+    return better_request(s, d, after >> 1, before >> 1, r.sector + r.nr)
 
 
 @jit
@@ -507,8 +509,8 @@ def dispatch(s, d):
     c = s.bfq[d]
     n = pop_front(s, c.dispatch_list)
     if n != NONE:
-        count_dispatched(s, d, n // 2)
-        return n // 2
+        count_dispatched(s, d, n >> 1)
+        return n >> 1
     if c.busy == 0 or (c.strict != 0 and c.in_driver > 0):
         return NONE
     i = select_queue(s, d)

@@ -231,26 +231,12 @@ def forget(tree, row):
 
 @jit
 def forget_idle(s, tree):
-    """Drop remembered entities whose time is up; with nobody active, all of them."""
-    n = s.lists[tree.idle].tail
-    if n != NONE and s.lists[tree.active].count == 0 and s.nodes[n].key > tree.vtime and tree_unserved(s, tree):
-        tree.vtime = s.nodes[n].key
+    """Drop remembered entities whose time is up."""
     n = s.lists[tree.idle].head
     while n != NONE and s.nodes[n].key <= tree.vtime:
         remove(s, n)
         forget(tree, s.bfq_entities[n - entity_node(s, 0)])
         n = s.lists[tree.idle].head
-
-
-@jit
-def tree_unserved(s, tree):
-    """Do all entities that the tree counts sit in its idle list?"""
-    total = 0
-    n = s.lists[tree.idle].head
-    while n != NONE:
-        total += s.bfq_entities[n - entity_node(s, 0)].weight
-        n = s.nodes[n].next
-    return total == tree.weights
 
 
 @jit
