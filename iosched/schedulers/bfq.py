@@ -60,11 +60,11 @@ from .bfq_lowlatency import (
     follow_burst,
     is_interactive,
     is_soft_rt,
-    next_soft_rt_start,
     raise_async,
     raise_on_arrival,
     recently_split,
     update_raising,
+    update_soft_rt_start,
 )
 from .bfq_queues import close_queue, merge_queues, queue_for
 from .bfq_service import (
@@ -648,7 +648,7 @@ def completed(s, ri):
     c.last_completion = now
     c.last_completed = NONE if c.wk_unshared != 0 and q.coop != 0 else i
     if q.soft_update != 0 and q.dispatched == 0 and q.queued == 0:
-        q.soft_next = next_soft_rt_start(s, d, q)
+        update_soft_rt_start(s, d, q)
         q.soft_update = 0
     if i == c.in_service:
         if must_idle(s, d, i):

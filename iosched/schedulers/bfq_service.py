@@ -9,7 +9,7 @@ from ..engine.trace import record
 from .bfq_estimators import device_budget, jiffies, seeky, smallest_budget
 from .bfq_idling import asymmetric, guarantees_service, is_active
 from .bfq_injection import budget_left, charge_of
-from .bfq_lowlatency import next_soft_rt_start
+from .bfq_lowlatency import pay_back_waiting, update_soft_rt_start
 from .bfq_tables import (
     BE,
     BUDGET_EXHAUSTED,
@@ -107,6 +107,7 @@ def begin_slot(s, d, i):
     q = s.bfq_queues[i]
     e = s.bfq_entities[i]
     now = jiffies(s, d)
+    pay_back_waiting(s, d, q)
     q.fifo_checked = 0
     q.wait_request = 0
     q.injected_service = 0
@@ -152,7 +153,7 @@ def expire(s, d, reason):
         q.raised_at = jiffies(s, d)
     if c.low_latency != 0 and q.queued == 0:
         if q.dispatched == 0:
-            q.soft_next = next_soft_rt_start(s, d, q)
+            update_soft_rt_start(s, d, q)
         else:
             q.soft_update = 1
     c.injected = 0

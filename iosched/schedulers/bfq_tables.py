@@ -68,7 +68,7 @@ FEATURES = (
     "groups_rule burst_no_plug raised_rule classes_matter lightest_exempt only_busy_idles raised_idle hw_threshold "
     "hw_patient injection base_in_driver flip_resets inject_pause late_inject update_base think_early think_idle "
     "think_divisor io_time preempt_rule residual_left async_fair eqm_flash_off eqm_in_service keep_empty "
-    "seeky_never_soft raise_default_only burst_alone stable_merge refs_matter group_tags polled wakers"
+    "seeky_never_soft soft_rt_kept raise_default_only burst_alone stable_merge refs_matter group_tags polled wakers"
 )
 WAKER_COLUMNS = (
     "wk_detect wk_window wk_long_think wk_needed wk_select wk_woken wk_timeout wk_arrival wk_challenge wk_unshared "
