@@ -201,8 +201,8 @@ def deactivate_up(s, e):
         row = s.bfq_entities[e]
         g = row.group
         tree = s.bfq_trees[row.tree]
+        row.finish = row.start + virtual_time(row.service, row.weight)
         if s.bfq_groups[g].serving == e:
-            row.finish = row.start + virtual_time(row.service, row.weight)
             s.bfq_groups[g].serving = NONE
         remove(s, entity_node(s, e))
         if row.finish > tree.vtime:
