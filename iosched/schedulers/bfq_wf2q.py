@@ -191,7 +191,6 @@ def activate_up(s, e, residual, always):
         if before == after and waits and not always:
             return
         e = up
-        residual = False
 
 
 @jit
