@@ -7,7 +7,7 @@ from dataclasses import fields
 from ..engine import codes
 from ..errors import ScenarioError, unknown
 from ..kernels import Kernel
-from .bfq import BFQ
+from .bfq_tunables import BFQ
 from .bfq_versions import waker_rules
 from .bfq_wakers import WakerRules
 from .cfq import CFQ
@@ -67,6 +67,8 @@ def scheduler(value: object, kernel: Kernel) -> object:
         raise ScenarioError(
             f"scheduler: {name!r} does not exist in kernel {kernel}; allowed: {', '.join(available(kernel))}."
         )
+    if isinstance(value, BFQ):
+        value.check_version(kernel)
     for f in fields(value):  # type: ignore[arg-type]
         since = SINCE.get(f.name)
         if since and getattr(value, f.name) is not None and kernel < since:

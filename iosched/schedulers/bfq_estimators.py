@@ -1,4 +1,4 @@
-"""What BFQ measures: think time, I/O-boundness, seekiness, the device's queueing and its peak rate (spec bfq 1.4-1.6)."""
+"""What BFQ measures: think time, I/O-boundness, seekiness, the device's queueing and peak rate (spec bfq 1.4-1.6)."""
 
 from ..engine.codes import MSEC, NONE, SEC, T_DONE
 from ..engine.jit import jit

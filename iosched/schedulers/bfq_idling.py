@@ -17,7 +17,7 @@ def is_active(q):
 
 @jit
 def weights_differ(s, d, i):
-    """Is there more than one weight among the active queues that are not raised, and is this not the lightest (1.11)?"""
+    """Is there more than one weight among the active queues that are not raised, this not being the lightest (1.11)?"""
     c = s.bfq[d]
     own = s.bfq_entities[i].weight
     lightest = 0

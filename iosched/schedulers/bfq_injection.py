@@ -1,7 +1,7 @@
 """Injection: requests of other queues while the queue in service is waited for (spec bfq 1.10 and 1.11).
 
-5.0 and 5.1 measure it in sectors and inject into seeky queues of queueing flash only; since 5.2 each queue has a limit of
-requests in the device, learnt from how much the injected ones slow its own.
+5.0 and 5.1 measure it in sectors and inject into seeky queues of queueing flash only; since 5.2 each queue has a limit
+of requests in the device, learnt from how much the injected ones slow its own.
 """
 
 from ..engine.codes import MSEC, NONE
@@ -55,7 +55,7 @@ def think_time_flipped(s, d, q):
 
 @jit
 def arm_measurement(s, d, i):
-    """A request of the empty queue in service is to be timed: is the device still free of, or full of, others (1.11)?"""
+    """A request of the empty queue in service is to be timed, if nothing or something injected is in the way (1.11)."""
     c = s.bfq[d]
     q = s.bfq_queues[i]
     loaded = q.last_serv > 0 and c.injected != 0 and c.in_driver > 0

@@ -1,4 +1,4 @@
-"""low_latency: weight raising of interactive and soft real-time queues, and large bursts that get none (spec bfq 1.13)."""
+"""low_latency: weight raising of interactive and soft real-time queues, and bursts that get none (spec bfq 1.13)."""
 
 from ..engine.codes import NONE, SEC
 from ..engine.jit import jit

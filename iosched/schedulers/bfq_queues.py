@@ -5,7 +5,7 @@ from ..engine.codes import NONE
 from ..engine.jit import jit
 from ..engine.requests import is_sync
 from .bfq_estimators import device_budget, jiffies, seeky
-from .bfq_idling import is_active
+from .bfq_idling import boosts_throughput, is_active
 from .bfq_lowlatency import set_coefficient
 from .bfq_tables import (
     ASYNC_SLOTS,
@@ -57,6 +57,7 @@ def new_queue(s, d, i, g, task, sync, ioprio, ioclass):
     q.split_coop = 0
     q.merge_into = NONE
     q.stable = 0
+    q.candidate = NONE
     q.created = tick
     q.fresh = sync
     q.burst = NONE
@@ -244,7 +245,7 @@ def merge_queues(s, d, task, i, j):
 @jit
 def stable_merge(s, d, task):
     """Since 5.13: a sync queue created right behind another of its group and priority joins it for good, on queueing
-    flash (1.12)."""
+    flash at once, elsewhere later (1.12)."""
     c = s.bfq[d]
     context = s.bfq_contexts[d * s.sim[0].n_tasks + task]
     i = context.queue
@@ -258,10 +259,27 @@ def stable_merge(s, d, task):
     if not renew:
         o = s.bfq_queues[last]
         renew = o.ioprio != q.ioprio or o.ioclass != q.ioclass or o.refs == 0
-        if not renew and now <= group.last_created_at + STABLE_MERGE_WINDOW and c.ncq_flash != 0:
-            s.bfq_queues[last].stable = 1
-            merge_queues(s, d, task, i, last)
+        if not renew and now <= group.last_created_at + STABLE_MERGE_WINDOW:
+            if c.ncq_flash != 0:
+                s.bfq_queues[last].stable = 1
+                merge_queues(s, d, task, i, last)
+            else:
+                q.candidate = last
             return
     if renew:
         group.last_created = i
         group.last_created_at = now
+
+
+@jit
+def late_stable_merge(s, d, i):
+    """The queue to join for good now, or NONE: 0.6 s after its creation, if waiting for it brings nothing (1.12)."""
+    q = s.bfq_queues[i]
+    j = q.candidate
+    if j == NONE or jiffies(s, d) < q.created + STABLE_MERGE_RENEWAL:
+        return NONE
+    q.candidate = NONE
+    if q.refs == 0 or s.bfq_queues[j].refs == 0 or q.coop != 0 or boosts_throughput(s, d, i):
+        return NONE
+    s.bfq_queues[j].stable = 1
+    return j

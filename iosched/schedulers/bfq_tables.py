@@ -1,13 +1,13 @@
 """The tables and fixed figures of BFQ.
 
-Source: spec bfq-and-controllers section 1.1 and the fixed rows of section 7. One row of `s.bfq` a device, `s.bfq_queues`
-a queue, `s.bfq_entities` a queue or a group, `s.bfq_groups` a (device, cgroup), `s.bfq_trees` three a group,
-`s.bfq_contexts` a (device, task), which is the kernel's bic. Times are ns, places and budgets sectors.
+Source: spec bfq-and-controllers section 1.1 and the fixed rows of section 7. One row of `s.bfq` a device,
+`s.bfq_queues` a queue, `s.bfq_entities` a queue or a group, `s.bfq_groups` a (device, cgroup), `s.bfq_trees` three a
+group, `s.bfq_contexts` a (device, task), which is the kernel's bic. Times are ns, places and budgets sectors.
 """
 
 from __future__ import annotations
 
-from ..engine.codes import MSEC, SEC, USEC
+from ..engine.codes import MSEC, SEC
 from ..engine.columns import columns
 
 # priority classes in the engine's numbering; each is one service tree of a group
@@ -62,13 +62,12 @@ RATE_LIMIT = 20 << RATE_SHIFT
 
 LONG_AGO = -(1 << 60)
 INJECTION_RENEWAL = SEC
-WINDOW_UNIT = USEC
 
 FEATURES = (
     "groups_rule burst_no_plug raised_rule classes_matter lightest_exempt only_busy_idles raised_idle hw_threshold "
     "hw_patient injection base_in_driver flip_resets inject_pause late_inject update_base think_early think_idle "
     "think_divisor io_time preempt_rule residual_left async_fair eqm_flash_off eqm_in_service keep_empty "
-    "seeky_never_soft soft_rt_kept raise_default_only burst_alone stable_merge refs_matter group_tags polled wakers"
+    "seeky_never_soft soft_rt_kept raise_default_only burst_alone stable_merge refs_matter polled"
 )
 WAKER_COLUMNS = (
     "wk_detect wk_window wk_long_think wk_needed wk_select wk_woken wk_timeout wk_arrival wk_challenge wk_unshared "
@@ -89,10 +88,10 @@ ENTITY_COLUMNS = columns("group tree counted weight base_weight coeff budget ser
 CONTEXT_COLUMNS = columns("queue home")
 ASYNC_COLUMNS = columns("queue")
 QUEUE_COLUMNS = columns(
-    "used dev group sync task ioprio ioclass sorted fifo next_rq queued allocated dispatched busy wait_request residual "
-    "max_budget fifo_checked last_pos seek_history io_bound timely io_start tot_idle short_think samples total_think "
-    "mean_think last_end inject_limit last_serv decreased_at injected_service waker tentative detections "
-    "detection_start woken refs coop split_coop merge_into stable created fresh burst in_large_burst split_at "
-    "budget_timeout coeff raised_at raised_for raised_before soft_next soft_update idle_backlogged "
-    "service_backlogged service_raised first_io"
+    "used dev group sync task ioprio ioclass sorted fifo next_rq queued allocated dispatched busy wait_request "
+    "residual candidate max_budget fifo_checked last_pos seek_history io_bound timely io_start tot_idle "
+    "short_think samples total_think mean_think last_end inject_limit last_serv decreased_at injected_service "
+    "waker tentative detections detection_start woken refs coop split_coop merge_into stable created fresh burst "
+    "in_large_burst split_at budget_timeout coeff raised_at raised_for raised_before soft_next soft_update "
+    "idle_backlogged service_backlogged service_raised first_io"
 )

@@ -1,7 +1,8 @@
 """What differs between the BFQs of Linux 4.19 to 6.12: the version map of spec bfq section 0, one integer a rule.
 
-A rule is named in `CHANGES` at the version that changed it; a version has the newest value of each rule. The two patches
-of thread 1 are versions of their own ("5.6.4+p1", "5.6.4+p1p2"). Version numbers marked R in the spec are from memory.
+A rule is named in `CHANGES` at the version that changed it; a version has the newest value of each rule. The two
+patches of thread 1 are versions of their own ("5.6.4+p1", "5.6.4+p1p2"). Version numbers marked R in the spec are from
+memory. Not modelled: the tag limit by cgroup weight (5.17) and several actuators (6.3).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .bfq_wakers import WakerRules
 OLDEST = {
     "groups_rule": 0,  # asymmetric by groups: 0 their weights differ, 1 one non-root group is pending, 2 two groups are
     "burst_no_plug": 1,  # a queue of a large burst is not waited for to guarantee its service
-    "raised_rule": 0,  # wait for a raised queue: 0 always, 1 if others are not raised, 2 or if the device is full of them
+    "raised_rule": 0,  # wait for a raised queue: 0 always, 1 if others are not raised, 2 or if the device is full
     "classes_matter": 0,  # two priority classes make the scenario asymmetric
     "lightest_exempt": 0,  # a queue of the smallest weight is not waited for because weights differ
     "only_busy_idles": 0,  # the only busy queue is waited for
@@ -47,9 +48,7 @@ OLDEST = {
     "burst_alone": 0,  # new queues count for a burst only if one is open or the device is idle
     "stable_merge": 0,  # queues created together are merged
     "refs_matter": 0,  # no waiting for a process that is gone
-    "group_tags": 0,  # tags are shared out by cgroup weight
     "polled": 1,  # asked for more while a queue is busy, even without requests
-    "wakers": 0,  # the version looks for wakers
 }
 
 CHANGES: dict[str, dict[str, int]] = {
@@ -80,7 +79,6 @@ CHANGES: dict[str, dict[str, int]] = {
         "think_early": 1,
         "preempt_rule": 1,
         "keep_empty": 1,
-        "wakers": 1,
     },
     "5.4": {"inject_pause": 10 * MSEC, "late_inject": 1},
     "5.6": {"refs_matter": 1},
@@ -93,7 +91,6 @@ CHANGES: dict[str, dict[str, int]] = {
         "raise_default_only": 1,
     },
     "5.13": {"stable_merge": 1},
-    "5.17": {"group_tags": 1},
     "5.18": {"polled": 0},
     "6.2": {"groups_rule": 2},
 }

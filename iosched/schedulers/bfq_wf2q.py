@@ -1,9 +1,9 @@
 """B-WF2Q+: which of several queues and groups is served next, in proportion to weights (spec bfq 1.2).
 
 Every queue and every group but the root is an entity in one of the three service trees (one a priority class) of the
-group above it. Entity `i` is queue `i`; entities of groups come behind all queues. An entity is in a tree's active list,
-in its idle list (it left before its time was up, and is remembered so that it cannot cheat by coming back), or it is the
-group's entity in service. Lists stand in for trees: they hold as many rows as processes do I/O.
+group above it. Entity `i` is queue `i`; entities of groups come behind all queues. An entity is in a tree's active
+list, in its idle list (it left before its time was up, and is remembered so that it cannot cheat by coming back), or it
+is the group's entity in service. Lists stand in for trees: they hold as many rows as processes do I/O.
 """
 
 from ..engine.codes import NONE
