@@ -71,7 +71,7 @@ def requests_per_cpu_second(scheduler: str) -> float:
 
 def grid_seconds() -> float:
     """Wall seconds of the slice_idle x group_idle grid."""
-    from .sweep import sweep
+    from .sweeps import sweep
 
     scenario = thread0("cfq", 300)
     over = {"scheduler.slice_idle": range(17), "scheduler.group_idle": range(17)}
@@ -119,7 +119,7 @@ def slider_seconds() -> float:
 
 def memory_growth() -> int:
     """Bytes by which the largest resident size grows from a short run to one of twenty times as many writes."""
-    from .simulate import simulate
+    from .simulation import simulate
 
     def resident() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

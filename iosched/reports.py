@@ -6,7 +6,7 @@ from pathlib import Path
 
 from . import plots, validate
 from .data import data_file
-from .threads import dsync, table
+from .threads import claims, dsync, table
 
 
 def write_figures(folder: Path, names: list[str], outcomes: list) -> list[Path]:
@@ -22,19 +22,25 @@ def write_figures(folder: Path, names: list[str], outcomes: list) -> list[Path]:
 
 def dsync_figures(folder: Path) -> list[Path]:
     """Thread 0: one write under CFQ and noop, where the time goes, and the slice_idle x group_idle grid."""
-    from .simulate import simulate
-    from .sweep import sweep
+    from .simulation import simulate
+    from .sweeps import sweep
 
     machine, _ = dsync.scenario("vm-4.19", "cfq")
+    figures = {claim.id: (claim.low, claim.high) for claim in claims("dsync")}
+    slow, fast = figures["T0-044"], figures["T0-045"]  # seconds a write
     short = dsync.job(count=60)
     results = {name: simulate(dsync.scenario("vm-4.19", name)[0], [short], trace=True) for name in ("cfq", "noop")}
     written = [
         plots.save(result.timeline(operation=40), folder / f"dsync-timeline-{name}.svg")
         for name, result in results.items()
     ]
-    written.append(plots.save(plots.time_budget(results), folder / "dsync-time-budget.svg"))
+    written.append(
+        plots.save(plots.time_budget(results, {"cfq": slow, "noop": fast}), folder / "dsync-time-budget.svg")
+    )
     over = {"scheduler.slice_idle": range(17), "scheduler.group_idle": range(17)}
     grid = sweep(machine, [dsync.job(count=300)], over=over)
-    written.append(plots.save(plots.grid_heatmap(grid), folder / "dsync-idle-grid.svg"))
+    written.append(
+        plots.save(plots.grid_heatmap(grid, published={(8, 8): slow, (0, 0): fast}), folder / "dsync-idle-grid.svg")
+    )
     dsync.preconditions().to_csv(folder / "dsync-preconditions.csv", index=False)
     return [*written, folder / "dsync-preconditions.csv"]

@@ -34,7 +34,7 @@ from .kernels import Kernel
 from .plots import GREY, INK, ORANGE, PURPLE, RED, knob_label, knob_metadata, task_colour
 from .scenario import Machine
 from .schedulers import CFQ, SCHEDULERS, available
-from .sweep import scenario_at
+from .sweeps import scenario_at
 from .workloads import Dd, dd
 
 try:

@@ -95,7 +95,7 @@ def test_a_scenario_that_can_never_go_on_says_who_waits_for_what():
     from iosched.engine import codes as c
     from iosched.engine.loop import run
     from iosched.programs import compile_scenario
-    from iosched.simulate import _stuck
+    from iosched.simulation import _stuck
 
     scenario = io.Scenario(io.Machine(), [dd(count=1)])
     s = compile_scenario(scenario)

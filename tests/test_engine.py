@@ -118,6 +118,7 @@ def test_a_run_cut_into_pieces_is_the_same_run(machine, work, budget):
 def test_the_laws_hold_at_whatever_moment_the_clock_is_stopped(machine, work, until):
     result = io.simulate(machine, work, until=until)
     assert result.elapsed <= until + 1e-9
+    assert result.elapsed >= until - 1e-9 or list(result.jobs.operations) == [job.count for job in work]
 
 
 def test_a_broken_law_is_an_engine_error_that_names_it(vm, child_dd):

@@ -14,7 +14,7 @@ from iosched.errors import ScenarioError
 from iosched.measure.hostfit import fit_host, hosts_table
 from iosched.measure.kernel_rows import Unmodelled, read_kernel_csv, scenario_of
 from iosched.queueing import closed_form
-from iosched.simulate import simulate
+from iosched.simulation import simulate
 from iosched.validate import compare, validate_kernel
 
 TABLE = data_file("kernel/dd.csv")

@@ -74,7 +74,7 @@ def test_a_notebook_is_thin(path):
 def test_the_right_answers_of_the_first_notebook_are_the_models():
     """The exercise with choices names the one cure; the model must agree, choice by choice."""
     import iosched as io
-    from iosched.simulate import simulate
+    from iosched.simulation import simulate
     from iosched.threads import dsync
 
     vm = dsync.machine("vm-4.19").with_(scheduler="cfq")

@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 import iosched as io
 from iosched import plots
 from iosched.engine import codes as c
-from iosched.simulate import simulate
-from iosched.sweep import sweep
+from iosched.simulation import simulate
+from iosched.sweeps import sweep
 
 
 def machine(scheduler="cfq", kernel="4.19", filesystem="ext4", **device):

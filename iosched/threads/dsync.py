@@ -24,7 +24,7 @@ from ..measure.kernel_rows import read_kernel_csv
 from ..queueing import closed_form
 from ..result import Result
 from ..scenario import Machine
-from ..simulate import simulate
+from ..simulation import simulate
 from . import Claim, Outcome
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 
 import iosched as io
 from iosched.scenario import Scenario
-from iosched.simulate import simulate
-from iosched.sweep import METRICS, measure, scenario_at, sweep
+from iosched.simulation import simulate
+from iosched.sweeps import METRICS, measure, scenario_at, sweep
 
 JOB = io.workloads.dd(count=40, cgroup="user.slice")
 VM = io.Machine(kernel="4.19", device=io.devices.null(completion_us=100), scheduler="cfq")
