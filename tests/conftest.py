@@ -1,17 +1,10 @@
-"""Shared fixtures: thread 0's machine, and running code without Numba's compiler."""
+"""Shared fixtures: the compiled engine, and thread 0's machine."""
 
 from __future__ import annotations
-
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 import iosched as io
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -32,17 +25,3 @@ def vm() -> io.Machine:
 def child_dd() -> io.workloads.Dd:
     """Thread 0's dd, three hundred writes."""
     return io.workloads.dd(count=300, cgroup="user.slice")
-
-
-def python(code: str, **env: str) -> str:
-    """Run code in a new interpreter and return what it prints."""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **env},
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout

@@ -218,3 +218,14 @@ def test_every_tunable_reaches_the_engine(tunable, value):
 def test_microsecond_files_are_the_same_tunables():
     a, b = dsync(slice_idle=2, group_idle=2), dsync(slice_idle_us=2000, group_idle_us=2000)
     assert np.isclose(a.time_per_op, b.time_per_op, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("kernel", "rule", "idles"), [("4.19", False, 2), ("4.4", True, 1), ("4.19", None, 1)])
+def test_the_group_rule_can_be_switched_by_itself(kernel, rule, idles):
+    assert dsync(kernel=kernel, ancestor_preempts=rule).idles_per_op == pytest.approx(idles, abs=0.15)
+
+
+def test_an_idle_that_runs_out_beside_a_flush_alone_holds_nobody_up():
+    device = io.devices.null(completion_us=100, write_cache=True, flush_us=12_000)
+    result = dsync(device=device, slice_idle=0, group_idle=8)
+    assert result.idles_per_op == 0 and result.idling.held_s.sum() == 0

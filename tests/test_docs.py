@@ -8,7 +8,7 @@ import pkgutil
 import re
 
 import pytest
-from conftest import ROOT
+from helpers import ROOT
 
 import iosched
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from conftest import ROOT, python
+from helpers import ROOT, python
 
 from iosched.engine import jit
 

@@ -103,8 +103,8 @@ class CFQ:
     slice_async_us: float | None = knob(None, "slice_async in us", "us", 1, 1e9, optional=True, sysfs="slice_async_us")
     target_latency_us: float | None = knob(None, "target_latency in us", "us", 1, 1e9, optional=True,
                                            sysfs="target_latency_us")  # fmt: skip
-    ancestor_preempts: bool | None = knob(None, "an ancestor cgroup may preempt its descendants (since 4.6)", "",
-                                          0, 1, optional=True)  # fmt: skip
+    ancestor_preempts: bool | None = knob(None, "an ancestor cgroup may preempt its descendants (since 4.6)",
+                                          choices=(True, False), optional=True)  # fmt: skip
 
     def __post_init__(self) -> None:
         check(self, "scheduler.")
