@@ -40,7 +40,7 @@ __all__ = [
     "workloads",
 ]
 
-_LAZY = {"simulate": "simulate", "closed_form": "queueing", "sweep": "sweep"}
+_LAZY = {"simulate": "simulation", "closed_form": "queueing", "sweep": "sweeps"}
 
 
 def __getattr__(name: str):

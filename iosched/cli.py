@@ -107,7 +107,7 @@ def run_command(args: argparse.Namespace) -> int:
     """`iosched run scenario.toml`."""
     from .engine.warm import warm_up
     from .scenario_file import read_scenario
-    from .simulate import simulate
+    from .simulation import simulate
 
     scenario = read_scenario(args.file)
     warm_up(show=not args.json)

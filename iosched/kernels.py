@@ -19,7 +19,7 @@ class Kernel:
     """
 
     def __init__(self, version: str | Kernel) -> None:
-        text = str(version)
+        text = str(version) if isinstance(version, (str, Kernel)) else ""  # 4.10 as a number would be 4.1
         match = re.fullmatch(r"(\d+)\.(\d+)(?:\.\d+)?(?:[-+~][\w.+~-]*)?", text)
         if not match:
             raise ScenarioError(f"kernel: {version!r} is not a version; give one such as '4.19' or '6.1.176'.")

@@ -2,7 +2,7 @@
 published value beside the modelled one wherever there is one.
 
 Every function returns a `Picture`, a matplotlib Figure outside pyplot: nothing is shown by itself, nothing has to be
-closed, and a notebook displays the returned value. Save it with `picture.savefig("name.svg")`.
+closed, and a notebook displays the returned value. `save(picture, "name.svg")` writes it to a file.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,6 +66,21 @@ class Picture(Figure):
         return out.getvalue(), {"width": round(width * 80), "height": round(height * 80)}
 
 
+def save(figure: Figure, path: str | Path) -> Path:
+    """Write a picture to a file, its format by the ending of the name; the same picture gives the same file.
+
+    Returns the path.
+
+    >>> from tempfile import mkdtemp
+    >>> save(Picture(), Path(mkdtemp()) / "empty.svg").name
+    'empty.svg'
+    """
+    path = Path(path)
+    with rc_context(STYLE):
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    return path
+
+
 def _styled(function: Callable[..., Picture]) -> Callable[..., Picture]:
     """Draw with the lecture-room style, and leave the user's own settings alone."""
 
@@ -104,12 +120,12 @@ def quantity(name: str) -> tuple[str, float]:
 def knob_label(name: str) -> str:
     """A knob's name with its unit, from its own description.
 
-    >>> knob_label("scheduler.slice_idle")
-    'slice_idle (ms)'
+    >>> knob_label("scheduler.slice_idle"), knob_label("device.completion_us")
+    ('slice_idle (ms)', 'completion (us)')
     """
-    meta = knob_metadata(name)
-    unit = f" ({meta['unit']})" if meta.get("unit") else ""
-    return f"{name.rpartition('.')[2] or name}{unit}"
+    unit = knob_metadata(name).get("unit")
+    short = name.rpartition(".")[2]
+    return f"{short.removesuffix('_' + unit)} ({unit})" if unit else short
 
 
 def knob_metadata(name: str) -> Mapping[str, Any]:
@@ -504,16 +520,16 @@ def knob_curve(
     figure = Picture(figsize=(11, 6), layout="constrained")
     ax = figure.add_subplot()
     if ghost is not None and x in ghost and y in ghost:
-        ax.plot(ghost[x], ghost[y] * factor, color=GREY, alpha=0.45, lw=5, label="before", zorder=1)
+        ax.plot(*_broken(x, ghost[x], ghost[y] * factor), color=GREY, alpha=0.45, lw=5, label="before", zorder=1)
     groups = [("simulated", df)] if hue is None else [(f"{knob_label(hue)} = {v}", g) for v, g in df.groupby(hue)]
     palette = [BLUE, ORANGE, GREEN, PURPLE, SKY, GREY]
     for k, (name, g) in enumerate(groups):
         colour = palette[k % len(palette)]
         formula = f"closed_form_{y}"
         if formula in g:
-            ax.plot(g[x], g[formula] * factor, color=colour, label="closed form" if k == 0 else None)
+            ax.plot(*_broken(x, g[x], g[formula] * factor), color=colour, label="closed form" if k == 0 else None)
         style = {"ls": "none"} if formula in g else {"ls": "-", "lw": 1.5}
-        ax.plot(g[x], g[y] * factor, marker="o", color=colour, mec="white", label=name, zorder=3, **style)
+        ax.plot(*_broken(x, g[x], g[y] * factor), marker="o", color=colour, mec="white", label=name, zorder=3, **style)
     values = published if isinstance(published, Mapping) else {} if published is None else {"published": published}
     for k, (name, value) in enumerate(values.items()):
         draw_published(ax, value, factor, name, colour=(RED, PURPLE, INK)[k % 3])
@@ -531,6 +547,14 @@ def knob_curve(
     ax.grid(color=PALE, lw=0.8)
     ax.legend(frameon=False)
     return figure
+
+
+def _broken(x: str, values: Iterable[float], level: Iterable[float]) -> tuple[np.ndarray, np.ndarray]:
+    """A curve with a gap after 0 where 0 means "off": an idle of 0 is another regime, not the limit of a short one."""
+    a, b = np.asarray(list(values), float), np.asarray(list(level), float)
+    if x.rpartition(".")[2].removesuffix("_us") in ("slice_idle", "group_idle") and len(a) and a[0] == 0:
+        a, b = np.insert(a, 1, 0.0), np.insert(b, 1, np.nan)
+    return a, b
 
 
 @_styled
@@ -591,51 +615,69 @@ def grid_heatmap(
 def reproduction(table: pd.DataFrame, title: str = "Published and modelled") -> Picture:
     """Modelled over published, one line a claim, on a ratio axis with ±5 %; what was fitted is hollow.
 
-    `table` has the columns id, published, simulated and kind ("fitted" or "predicted"); published_high where the
-    published value is a range, closed_form and label where known. Claims without numbers are left out.
+    `table` is `threads.table(outcomes)`, or any with the columns id, published (a number or [low, high]), simulated and
+    role ("fitted" or "predicted"); closed_form, statement and unit where known. Claims that are not numbers (unit
+    "bool", or nothing simulated) are left out.
+
+    Raises ScenarioError for a missing column, or if no claim is left.
 
     >>> import pandas as pd
-    >>> rows = [{"id": "T0-001", "published": 60e3, "simulated": 61e3, "kind": "predicted"}]
+    >>> rows = [{"id": "T0-001", "published": 60e3, "simulated": 61e3, "role": "predicted"}]
     >>> reproduction(pd.DataFrame(rows)).axes[0].get_xlabel()
     'modelled / published'
     """
-    for name in ("id", "published", "simulated", "kind"):
+    for name in ("id", "published", "simulated", "role"):
         if name not in table:
             raise unknown("reproduction: column", name, table.columns)
-    rows = table[(table.published > 0) & (table.simulated > 0)].reset_index(drop=True)
+    rows = table.assign(low=[band(p)[0] for p in table.published], high=[band(p)[1] for p in table.published])
+    rows = rows.assign(simulated=rows.simulated.astype(float), middle=(rows.low * rows.high) ** 0.5)
+    rows = rows[(rows.low > 0) & (rows.simulated > 0)]
+    rows = rows[rows.unit != "bool"] if "unit" in rows else rows
+    rows = rows.reset_index(drop=True)
     if rows.empty:
         raise ScenarioError("reproduction: no claim has both a published and a simulated number.")
-    figure = Picture(figsize=(13, 2.6 + 0.55 * len(rows)), layout="constrained")
+    figure = Picture(figsize=(14, 2.6 + 0.5 * len(rows)), layout="constrained")
     ax = figure.add_subplot()
     ax.axvspan(1 / 1.05, 1.05, color=GREEN, alpha=0.18, lw=0, label="within 5 %")
-    ax.axvline(1, color=RED, ls="--", lw=2, label="published")
-    high = rows.get("published_high", rows.published).fillna(rows.published)
-    middle = (rows.published * high) ** 0.5
-    for y, (low, top, mid) in enumerate(zip(rows.published, high, middle)):
-        if top > low:
-            ax.plot([low / mid, top / mid], [y, y], color=RED, lw=8, alpha=0.35, solid_capstyle="butt")
-    for kind, style in (("predicted", {"mfc": BLUE}), ("fitted", {"mfc": "white", "mew": 2.5})):
-        at = np.flatnonzero(rows.kind == kind)
+    ax.axvline(1, color=RED, ls="--", lw=2, label="published (a range: its bar)")
+    for y, row in enumerate(rows.itertuples()):
+        if row.high > row.low:
+            ends = [row.low / row.middle, row.high / row.middle]
+            ax.plot(ends, [y, y], color=RED, lw=8, alpha=0.35, solid_capstyle="butt")
+    ratio = rows.simulated / rows.middle
+    for role, face in (("predicted", BLUE), ("fitted", "white")):
+        at = np.flatnonzero(rows.role == role)
         if len(at):
-            style |= {"mec": BLUE, "ms": 12, "ls": "none", "label": f"simulated, {kind}"}
-            ax.plot((rows.simulated / middle)[at], at, "o", **style)
+            style = {"mfc": face, "mec": BLUE, "mew": 2.5, "ms": 12, "ls": "none", "label": f"simulated, {role}"}
+            ax.plot(ratio[at], at, "o", **style)
+    if "verdict" in rows:
+        off = np.flatnonzero(rows.verdict == "off")
+        if len(off):
+            ax.plot(ratio[off], off, "o", mfc="none", mec=RED, mew=2.5, ms=21, ls="none", label="off, see the table")
+    every = [ratio, rows.low / rows.middle, rows.high / rows.middle]
     if "closed_form" in rows and rows.closed_form.notna().any():
-        ax.plot(rows.closed_form / middle, rows.index, "|", color=INK, ms=18, mew=3, ls="none", label="closed form")
-    ratios = np.concatenate([rows.simulated / middle, rows.published / middle, high / middle])
+        formula = rows.closed_form.astype(float) / rows.middle
+        every.append(formula[formula > 0])
+        ax.plot(formula, rows.index, "|", color=INK, ms=18, mew=3, ls="none", label="closed form")
+    ratios = np.concatenate(every)
     spread = max(1.2, 1.15 * np.nanmax(np.maximum(ratios, 1 / ratios)))
     ax.set_xscale("log")
     ax.set_xlim(1 / spread, spread)
     _ticks(ax.xaxis)
     ratio_ticks = (0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 5, 10)
     ax.xaxis.set_major_locator(FixedLocator([t for t in ratio_ticks if 1 / spread <= t <= spread]))
-    labels = rows.label.fillna(rows.id) if "label" in rows else rows.id
-    ax.set_yticks(range(len(rows)), labels)
+    labels = rows.statement.where(rows.statement.str.len() > 0, rows.id) if "statement" in rows else rows.id
+    ax.set_yticks(range(len(rows)), [_short(text, 60) for text in labels])
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.set_xlabel("modelled / published")
     ax.set_title(title)
     ax.grid(axis="y", color=PALE, lw=0.8)
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 @_styled
@@ -695,6 +737,7 @@ __all__ = [
     "grid_heatmap",
     "knob_curve",
     "reproduction",
+    "save",
     "time_budget",
     "timeline",
     "validation_scatter",

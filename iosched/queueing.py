@@ -40,17 +40,20 @@ NEVER = -np.inf
 # how a file system's own CPU of one write is spread over its steps: before the data, before the log, before the commit
 BEFORE_DATA, BEFORE_LOG, BEFORE_COMMIT = 0.4, 0.4, 0.2
 
+FIRST_LOG, NEW_LOG, OLD_LOG = 6, 4, 2  # blocks of jbd2's log write: new file, new block, neither
+
 # think-time records (spec block-layer 1.5)
 KEEP = 7 / 8
 FULL = 256  # fixed point of 1.0
-SAMPLES_LIMIT = 249  # where floor((7 samples + 256)/8) comes to rest
+SAMPLES_REST = 249  # where floor((7 samples + 256)/8) comes to rest
 SAMPLES_VALID = 80
 
 SMALL_NONROTATIONAL = 64  # sectors; a smaller request counts as a seek on a device without positions (1.6)
+HW_QUEUE_MIN = 5  # up to so many requests at once CFQ does not look for NCQ (1.16)
 SEEKY = 4  # more seeks than this among the last 32 requests
 
-MOST_CYCLES = 192  # cycles of the recursion; the rest of a longer run repeats their mean
-SETTLED = 64  # cycles without a change after which a recursion of weight 1/8 is at rest, to 2 in 10,000
+MOST_CYCLES = 128  # cycles of the recursion; the rest of a longer run repeats their mean
+SETTLED = 40  # cycles without a change after which a recursion of weight 1/8 is at rest, to 5 in 1,000
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -127,10 +130,14 @@ def closed_form(
     against each other; units are those of the field. Numbers of the scheduler's idling, the device, the host and the
     job are computed as arrays; anything else (cgroups, schedulers, kernels, flags) is computed once a distinct value.
 
-    It holds for one dd on an otherwise idle machine, on a device whose every command takes the same time, while CFQ's
-    slices outlast a cycle (slice_idle, group_idle and completion time below half of slice_sync, 100 ms). The first
-    operations of a run, which idle differently (a new queue starts in the SYNC tree, 1.19), are part of the answer for
-    `job.count` operations; `exact_start=False` leaves them out and gives the long-run mean.
+    It holds for one dd on an otherwise idle machine, on a device whose every command takes the same time. Under CFQ
+    with a journal also: slice_idle, group_idle and all commands of a write stay below half of slice_sync (100 ms), so
+    that slices outlast a cycle; log writes fit into one request; a direct write, and any on a device that does not
+    rotate, makes few requests at once. Beyond these it raises and does not guess. Against the simulator the time of an
+    operation differs by 1.1 % at most, over 19,000 random machines, and is the same to 0.01 % in 95 % of them.
+
+    The first operations of a run, which idle differently (a new queue starts in the SYNC tree, 1.19), are part of the
+    answer for `job.count` operations; `exact_start=False` leaves them out and gives the long-run mean.
 
     Raises ScenarioError for several jobs, for values that the field would not take and for shapes that do not fit.
 
@@ -143,8 +150,8 @@ def closed_form(
     scenario = Scenario(machine, jobs)
     if len(scenario.jobs) != 1:
         raise ScenarioError(
-            f"jobs: {len(scenario.jobs)} are beyond the closed form, which answers for one dd; simulate() them, or give "
-            "bounds() and mva() the service_s and cpu_s of one."
+            f"jobs: {len(scenario.jobs)} are beyond the closed form, which answers for one dd; simulate() them, or "
+            "give bounds() and mva() the service_s and cpu_s of one."
         )
     axes = {_canonical(key): _axis(key, values) for key, values in (over or {}).items()}
     try:
@@ -154,7 +161,8 @@ def closed_form(
         raise ScenarioError(f"over: the shapes do not broadcast: {shapes}; add axes with [:, None].") from None
     fields = np.empty((len(ClosedForm.__dataclass_fields__), *shape))
     for point, where, numbers in _points(machine, scenario.jobs[0], axes, shape):
-        fields[(slice(None), *where)] = _answer(*point, numbers, exact_start)
+        answer = _answer(*point, numbers, exact_start)
+        fields[(slice(None), *where)] = answer if answer.ndim > 1 or not shape else answer[:, None]
     return ClosedForm(*fields)
 
 
@@ -169,6 +177,7 @@ NUMERIC = {f"{part}.{name}" for part, names in
            {"scheduler": SCHEDULER, "device": DEVICE, "host": HOST, "job": JOB}.items() for name in names}  # fmt: skip
 
 Point = tuple[Machine, Dd]
+Batches = list[tuple[Values, Values]]  # (share of the operations, requests at once)
 Numbers = dict[str, np.ndarray]
 
 
@@ -255,7 +264,7 @@ class Knobs:
         self.completion = value("device", device, "completion_us") * US
         flush = value("device", device, "flush_us")
         self.flush = self.completion if flush is None else flush * US
-        depth = value("device", device, "queue_depth")
+        self.depth = depth = value("device", device, "queue_depth")
         self.servers = np.minimum(value("device", device, "servers"), depth)
         self.max_bytes = 1024 * value("device", device, "max_sectors_kb")
         self.tags = machine.nr_requests or (
@@ -289,7 +298,8 @@ def _idles(machine: Machine, numbers: Numbers) -> tuple[Values, Values]:
 class Step:
     """Some host time, then (unless `requests` is 0) commands of one task that the task waits for. ns.
 
-    `visible`: the scheduler sees them; flush sequences bypass it (spec section 8).
+    `visible`: the scheduler sees them; flush sequences bypass it (spec section 8). `runs`: how often kblockd
+    sends them.
     """
 
     host: Values
@@ -297,10 +307,7 @@ class Step:
     device: Values = 0.0
     requests: Values = 0
     visible: bool = True
-
-
-def _host(steps: list[Step]) -> Values:
-    return sum(step.host for step in steps)
+    runs: Values = 0
 
 
 class Chain:
@@ -310,8 +317,8 @@ class Chain:
     counted but not yet followed by a command.
     """
 
-    def __init__(self, machine: Machine, job: Dd, k: Knobs) -> None:
-        self.machine, self.job, self.k = machine, job, k
+    def __init__(self, machine: Machine, job: Dd, k: Knobs, count: Values) -> None:
+        self.machine, self.job, self.k, self.count = machine, job, k, count
         self.fs = machine.filesystem
         self.steps: list[Step] = []
         self.gap: Values = 0.0
@@ -361,46 +368,76 @@ class Chain:
         """A task wakes up."""
         self.spend(self.k.wakeup)
 
-    def command(self, task: str, device: Values, requests: Values, visible: bool) -> None:
+    def command(self, task: str, device: Values, requests: Values, runs: Values, visible: bool = True) -> None:
         """Commands at one moment, and the wake-up of who waits for them."""
-        self.steps.append(Step(self.gap, task, device, requests, visible))
+        self.steps.append(Step(self.gap, task, device, requests, visible, runs))
         self.gap = 0.0
         self.wake()
 
-    def write(self, task: str, requests: Values, fua: bool = False, preflush: bool = False) -> None:
+    @property
+    def insertion_runs(self) -> int:
+        """On blk-mq with a scheduler kblockd sends what was inserted (section 5)."""
+        return int(not self.machine.legacy and self.machine.scheduler_name != "none")
+
+    def write(self, task: str, batches: Batches | Values, fua: bool = False, preflush: bool = False) -> None:
         """Writes; flushes and FUA exist where the kernel sees a cache, and then the scheduler sees nothing (8)."""
         k, device = self.k, self.machine.device
-        time = self.serve(requests)
-        bypass = device.write_cache and (fua or preflush)
-        if bypass:
-            flushes = int(preflush) + int(fua and not device.fua)
-            time = time + flushes * (k.flush + k.request)
-        self.command(task, time, requests, not bypass)
+        batches = batches if isinstance(batches, list) else [(1.0, batches)]
+        requests = sum(share * n for share, n in batches)
+        if not (device.write_cache and (fua or preflush)):
+            runs = self.insertion_runs
+            if self.alone(task):  # a full device asks for the next by itself
+                runs = np.where(np.asarray(k.depth) > 1, np.maximum(requests - 1, 0), 0)
+            self.command(task, self.serve(batches, task), requests, runs)
+            return
+        flushes = int(preflush) + int(fua and not device.fua)
+        time = self.serve(batches, task) + flushes * (k.flush + k.request)
+        self.command(task, time, requests, self.bypass_runs * (1 + flushes), False)
 
-    def serve(self, requests: Values) -> Values:
-        """Time of commands that are there at once: rounds of as many as the device works on. Where that is also all
-        the tags there are, the submitter must be woken between two rounds."""
+    @property
+    def bypass_runs(self) -> int:
+        """On blk-mq kblockd sends each step of a flush sequence, whatever the scheduler."""
+        return int(not self.machine.legacy)
+
+    def serve(self, batches: Batches, task: str = "dd") -> Values:
+        """Time of commands that are there at once: rounds of as many as the device works on, mean of the batches."""
         k = self.k
-        servers = 1 if self.job.ioclass == "idle" and isinstance(self.machine.scheduler, CFQ) else k.servers
-        rounds = np.ceil(requests / servers)
-        refill = np.where(np.asarray(k.tags) <= servers, np.maximum(rounds - 1, 0) * k.wakeup, 0.0)
-        return rounds * (k.completion + k.request) + refill
+        servers = 1 if self.alone(task) else k.servers
+        total: Values = 0.0
+        for share, requests in batches:
+            rounds = np.ceil(requests / servers)
+            busy = (rounds > 1) & (servers * k.request > k.completion) & (self.machine.host.cpus > 0)
+            if np.any((requests > k.tags) | busy):
+                raise ScenarioError(
+                    f"dd.bs: {int(np.max(requests))} requests at once are beyond the closed form, which takes as many "
+                    "as there are tags (nr_requests) and as a processor can take interrupts for; simulate()."
+                )
+            total = total + share * rounds
+        return total * (k.completion + k.request)
+
+    def alone(self, task: str) -> bool:
+        """CFQ sends the idle class's requests one at a time, each by kblockd after the one before (1.10)."""
+        return task == "dd" and self.job.ioclass == "idle" and isinstance(self.machine.scheduler, CFQ)
 
     def commands(self, nbytes: Values) -> Values:
         """Requests of a direct write."""
         return np.ceil(nbytes / self.k.max_bytes)
 
-    def commands_of_pages(self) -> Values:
-        """Requests of the pages that a buffered write touches, on average over its places within a page."""
+    def commands_of_pages(self) -> Batches | Values:
+        """Requests of the pages that a buffered write touches: one page more or less by its place within a page."""
         k = self.k
         if np.all(np.asarray(k.bs) + 2 * PAGE <= k.max_bytes):
             return 1.0
-        return _averaged(k.bs, k.max_bytes, lambda first, last, most: np.ceil((last - first) * PAGE / most))
+        mean = _averaged(k.bs, k.max_bytes, self.count, _requests_of_pages)
+        few = np.floor(mean)
+        return [(1 - (mean - few), few), (mean - few, np.ceil(mean))]
 
     def read_pages(self) -> None:
         """A buffered write to the device reads the page that it ends in, unless it is cached or covered (9, raw)."""
-        reads = _averaged(self.k.bs, 1, None)
-        self.steps.append(Step(self.gap, "dd", reads * self.serve(1.0), reads))
+        reads = _averaged(self.k.bs, self.k.max_bytes, self.count, _page_reads)
+        self.steps.append(
+            Step(self.gap, "dd", reads * self.serve([(1.0, 1)]), reads, True, reads * self.insertion_runs)
+        )
         self.gap = reads * self.k.wakeup
 
     def durable(self) -> None:
@@ -408,7 +445,7 @@ class Chain:
         k = self.k
         if isinstance(self.fs, Raw):
             if self.machine.device.write_cache:
-                self.command("dd", k.flush + k.request, 1, False)
+                self.command("dd", k.flush + k.request, 1, self.bypass_runs, False)
             return
         if isinstance(self.fs, XFS):
             if self.log_writer == "push":  # a worker formats the log: it is woken, and wakes dd
@@ -437,29 +474,50 @@ class Chain:
         """In whose context XFS's log goes out."""
         return self.fs.log_writer or ("caller" if self.machine.version < "5.14" else "push")
 
-    def log_requests(self) -> Values:
-        """Requests of ext4's log write: descriptor and inode, and two blocks more when a block was allocated; one
-        request where the device takes that much at once."""
+    def log_requests(self) -> Batches | Values:
+        """Requests of ext4's log write: descriptor and inode, two blocks more when a block was allocated, and two more
+        for a new file's first; one request where the device takes that much at once."""
         k = self.k
-        if np.all(np.asarray(k.max_bytes) >= 6 * PAGE):
+        if np.all(np.asarray(k.max_bytes) >= FIRST_LOG * PAGE):
             return 1.0
-        new = np.minimum(np.asarray(k.bs, float) / PAGE, 1)
-        return new * np.ceil(4 * PAGE / k.max_bytes) + (1 - new) * np.ceil(2 * PAGE / k.max_bytes)
+        first, new, old = (np.ceil(n * PAGE / np.asarray(k.max_bytes)) for n in (FIRST_LOG, NEW_LOG, OLD_LOG))
+        if not self.job.synchronous:
+            return first
+        share = _averaged(k.bs, k.max_bytes, self.count, _allocates)
+        created = 1 / self.count
+        return [(created, first), (share - created, new), (1 - share, old)]
 
 
-def _averaged(bs: Values, most: Values, pieces: Any) -> Values:
-    """Mean over the writes of a file: pieces of the pages touched, or (None) reads of a page that the write ends in."""
-    bs, most = np.broadcast_arrays(np.asarray(bs, float), np.asarray(most, float))
+def _averaged(bs: Values, most: Values, count: Values, pieces: Any) -> Values:
+    """Mean over the first `count` writes of a file of `pieces(start, end, most)`, which repeats with the place within a
+    page."""
+    bs, most, count = np.broadcast_arrays(*(np.asarray(v, float) for v in (bs, most, count)))
     out = np.empty(bs.shape)
     for size, limit in {(float(b), float(m)) for b, m in zip(bs.flat, most.flat, strict=True)}:
-        start = np.arange(PAGE // np.gcd(int(size), PAGE)) * size
-        end = start + size
-        if pieces is None:
-            value = np.mean((end % PAGE != 0) & (np.ceil(start / PAGE) <= np.floor(end / PAGE)))
-        else:
-            value = np.mean(pieces(np.floor(start / PAGE), np.ceil(end / PAGE), limit))
-        out[(bs == size) & (most == limit)] = value
+        here = (bs == size) & (most == limit)
+        period = PAGE // np.gcd(int(size), PAGE)
+        start = np.arange(period) * size
+        sums = np.concatenate([[0.0], np.cumsum(pieces(start, start + size, limit))])
+        n = count[here]
+        whole = np.where(np.isinf(n), 1, n // period)
+        rest = np.where(np.isinf(n), 0, n % period).astype(int)
+        out[here] = (whole * sums[-1] + sums[rest]) / np.where(np.isinf(n), period, n)
     return out[()]
+
+
+def _requests_of_pages(start: np.ndarray, end: np.ndarray, most: float) -> np.ndarray:
+    """Requests of at most `most` bytes that the touched pages make."""
+    return np.ceil((np.ceil(end / PAGE) - np.floor(start / PAGE)) * PAGE / most)
+
+
+def _allocates(start: np.ndarray, end: np.ndarray, most: float) -> np.ndarray:
+    """Does the write reach a page of the file that no write before it has touched?"""
+    return np.ceil(end / PAGE) > np.ceil(start / PAGE)
+
+
+def _page_reads(start: np.ndarray, end: np.ndarray, most: float) -> np.ndarray:
+    """Does the write end inside a page that no write before it has touched?"""
+    return (end % PAGE != 0) & (np.ceil(start / PAGE) <= np.floor(end / PAGE))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -469,15 +527,13 @@ def _averaged(bs: Values, most: Values, pieces: Any) -> Values:
 def _answer(machine: Machine, job: Dd, numbers: Numbers, exact_start: bool) -> np.ndarray:
     """The fields of `ClosedForm` in its order, for the numbers of one machine and job."""
     k = Knobs(machine, job, numbers)
-    chain = Chain(machine, job, k)
     count = k.count if exact_start else np.inf
+    chain = Chain(machine, job, k, count)
     tail_weight = 1 / k.count
     steps = [(1.0, step) for step in chain.loop] + [(tail_weight, step) for step in chain.tail]
     service = sum(w * step.device for w, step in steps)
     cpu = sum(w * step.host for w, step in steps)
-    runs = sum(w * np.minimum(step.requests, 1) for w, step in steps if step.visible and np.any(step.requests))
-    asynchronous = not machine.legacy and machine.scheduler_name != "none"
-    hand_over = runs * k.wakeup if asynchronous else 0.0
+    hand_over = sum(w * step.runs for w, step in steps) * k.wakeup
     idles, for_dd, for_log = (0.0, 0.0, 0.0)
     if isinstance(machine.scheduler, CFQ):
         waits = _waits(machine, job, k, chain, count)
@@ -485,7 +541,8 @@ def _answer(machine: Machine, job: Dd, numbers: Numbers, exact_start: bool) -> n
         hand_over = hand_over + idles * k.wakeup
     total = service + cpu + hand_over + for_dd + for_log
     fields = [total / S, k.bs / (total / S), idles, service / S, cpu / S, hand_over / S, for_dd / S, for_log / S]
-    return np.stack(np.broadcast_arrays(*fields))
+    shape = np.broadcast_shapes(*(np.shape(v) for v in (*fields, *numbers.values())))
+    return np.stack([np.broadcast_to(f, shape) for f in fields])
 
 
 class Waits(NamedTuple):
@@ -504,79 +561,120 @@ def _waits(machine: Machine, job: Dd, k: Knobs, chain: Chain, count: Values) -> 
         steps, cycles = chain.loop + chain.tail, 1
     if not {"dd", "log"} <= {step.task for step in steps if step.visible and np.any(step.requests)}:
         return Waits(0.0, 0.0, 0.0)
+    _check_batches(machine, job, steps)
     switches = Switches(machine, job, k)
     if not switches.can_wait:
         return Waits(0.0, 0.0, 0.0)
-    _check_slices(machine, k)
-    waits = _mean_waits(switches, _visible(steps, k), k.start, cycles)
+    _check_slices(machine, k, steps)
+    commands, rest = _visible(steps)
+    if not switches.new_log:
+        switches.live_through_mount(commands)
+    if not job.synchronous:
+        switches.after_writes(k.count, chain.loop, machine.scheduler.nanoseconds("slice_sync", 100))
+    waits = _mean_waits(switches, commands, rest, cycles)
     return waits if job.synchronous else Waits(*(w / k.count for w in waits))
 
 
-def _check_slices(machine: Machine, k: Knobs) -> None:
-    """A slice must outlast a cycle, or its end would cut idle windows short."""
+def _check_batches(machine: Machine, job: Dd, steps: list[Step]) -> None:
+    """Where the recursion holds: few requests at once, where their number would change more than the think times."""
+    most = 1 if "direct" in job.oflags else np.inf if machine.device.rotational else HW_QUEUE_MIN
+    if any(np.any(step.requests > most) for step in steps if step.task == "dd"):
+        raise ScenarioError(
+            f"dd.bs: it makes more than {most} requests at once, which is beyond the closed form of CFQ with a journal "
+            "(oflag=direct, or a device that does not rotate); simulate()."
+        )
+
+
+def _check_slices(machine: Machine, k: Knobs, steps: list[Step]) -> None:
+    """Where the recursion holds: slices that outlast a cycle, and a log write in one piece."""
     half = machine.scheduler.nanoseconds("slice_sync", 100) / 2
+    longest = max(np.max(step.device) for step in steps if step.visible)
     for name, value in (("scheduler.slice_idle", k.slice_idle), ("scheduler.group_idle", k.group_idle),
-                        ("device.completion_us", k.completion)):  # fmt: skip
+                        ("device.completion_us (of all requests of a write)", longest)):  # fmt: skip
         if np.any(value > half):
             raise ScenarioError(
                 f"{name}: {np.max(value) / MS:g} ms is beyond the closed form; give at most half of slice_sync "
                 f"({half / MS:g} ms), or simulate()."
             )
+    if np.any(np.asarray(k.max_bytes) < FIRST_LOG * PAGE):
+        raise ScenarioError(
+            f"device.max_sectors_kb: {int(np.min(k.max_bytes)) // 1024} KiB split the log's writes, which is beyond "
+            f"the closed form of CFQ; give at least {FIRST_LOG * PAGE // 1024} KiB, or simulate()."
+        )
 
 
 class Visible(NamedTuple):
-    """Commands that CFQ sees: time since the last one (or the start of the cycle) was back, whose, how long, how many."""
+    """Commands that CFQ sees: time since the last one (or the start of the cycle) was back, whose, how long they take,
+    and how many samples they make."""
 
     gap: Values
     task: str
     device: Values
-    requests: Values
+    samples: Samples
 
 
-def _visible(steps: list[Step], k: Knobs) -> tuple[list[Visible], Values]:
+def _visible(steps: list[Step]) -> tuple[list[Visible], Values]:
     """The commands of a cycle that CFQ sees, and the time after the last; what bypasses CFQ is only time to it."""
     found: list[Visible] = []
     gap: Values = 0.0
     for step in steps:
         gap = gap + step.host
         if step.visible and np.any(step.requests):
-            found.append(Visible(gap, step.task, step.device, step.requests))
+            found.append(Visible(gap, step.task, step.device, Samples.of(step.requests)))
             gap = 0.0
         else:
             gap = gap + step.device
     return found, gap
 
 
-def _mean_waits(switches: Switches, cycle: tuple[list[Visible], Values], start: Values, count: Values) -> Waits:
+def _mean_waits(switches: Switches, commands: list[Visible], rest: Values, count: Values) -> Waits:
     """Mean of the waits over `count` operations: those of the first cycles one by one, the rest at the later cycles'
     mean, weighted by sin² so that a pattern of about ten cycles that does not fit the window does not show."""
-    limit = int(min(np.max(count), MOST_CYCLES))
-    first = np.zeros((3, *np.broadcast_shapes(np.shape(count), switches.shape)))
-    rows = []
-    now: Values = start
-    same = 0
-    for i in range(limit):
-        now, row = switches.cycle(now, *cycle)
-        rows.append(row)
-        same = same + 1 if i > 0 and np.allclose(row, rows[-2], rtol=0, atol=1.0) else 0
-        if same >= SETTLED:
-            break
-    seen = np.array(rows)
-    n = len(seen)
-    settled = seen[n // 4 :] if same < SETTLED else seen[-1:]
+    limit = int(min(np.max(count), 4 if switches.transient_only else MOST_CYCLES))
+    seen = np.empty((limit, 3, *np.broadcast_shapes(np.shape(count), switches.shape)))
+    now: Values = switches.start
+    n = same = 0
+    while n < limit and same < SETTLED:
+        now, row = switches.cycle(now, commands, rest)
+        for column in range(3):
+            seen[n, column] = row[column]
+        same = same + 1 if n and np.abs(seen[n] - seen[n - 1]).max() < 1.0 else 0
+        n += 1
+    seen = seen[:n]
+    settled = seen[-1:] if same >= SETTLED or switches.transient_only else seen[n // 4 :]
     weight = np.sin(np.pi * (np.arange(len(settled)) + 0.5) / len(settled)) ** 2
     steady = np.tensordot(weight / weight.sum(), settled, 1)
     if np.all(np.isinf(count)):
         return Waits(*steady)
-    among = np.minimum(count, n)
-    included = np.arange(n).reshape(n, *(1,) * first[0].ndim) < count
-    for column in range(3):
-        first[column] = np.where(included, seen[:, column], 0.0).sum(0)
-    return Waits(*((first + steady * np.maximum(count - among, 0)) / count))
+    cycles = np.arange(n).reshape(n, *(1,) * (seen.ndim - 1))
+    first = np.where(cycles < count, seen, 0.0).sum(0)
+    return Waits(*((first + steady * np.maximum(count - n, 0)) / count))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # who waits for whom under CFQ
+
+Flag = bool | np.ndarray  # a plain bool where all points agree, which keeps a cycle cheap
+
+
+def _not(flag: Flag) -> Flag:
+    return not flag if isinstance(flag, bool) else ~flag
+
+
+class Samples(NamedTuple):
+    """What requests that arrive together do to a think-time record: weight kept, and added for each ns."""
+
+    count: int | None  # None: not the same whole number everywhere
+    kept: Values
+    added: Values
+
+    @classmethod
+    def of(cls, requests: Values) -> Samples:
+        """Samples of so many requests (an average may be broken)."""
+        kept = KEEP**requests
+        most = np.max(requests)
+        whole = most == np.min(requests) and most == int(most) and most < SAMPLES_REST
+        return cls(int(most) if whole else None, kept, FULL * (1 - kept))
 
 
 class ThinkTime:
@@ -586,177 +684,257 @@ class ThinkTime:
         self.most = most  # a sample counts at most twice the idle parameter
         self.last: Values = 0.0
         self.total: Values = 0.0
-        self.samples: Values = 0.0
+        self.samples: Values = 0
 
-    def update(self, now: Values, requests: Values, mask: Any = True) -> None:
+    def update(self, now: Values, new: Samples, mask: Flag = True) -> None:
         """Fold the time since the last completion in, once a request; where `mask` says so."""
-        kept = KEEP**requests
-        total = kept * self.total + FULL * (1 - kept) * np.minimum(now - self.last, self.most)
-        samples = kept * self.samples + SAMPLES_LIMIT * (1 - kept)
+        total = new.kept * self.total + new.added * np.minimum(now - self.last, self.most)
+        samples = self.samples
+        if new.count is None:
+            samples = new.kept * samples + SAMPLES_REST * (1 - new.kept)
+        else:
+            for _ in range(new.count):
+                samples = (7 * samples + FULL) // 8
         if mask is not True:
             total, samples = np.where(mask, total, self.total), np.where(mask, samples, self.samples)
         self.total, self.samples = total, samples
 
-    def completed(self, now: Values, mask: Any = True) -> None:
+    def completed(self, now: Values, mask: Flag = True) -> None:
         """A sync request of this record is back."""
         self.last = now if mask is True else np.where(mask, now, self.last)
 
-    def big(self, limit: Values) -> Any:
+    def big(self, limit: Values) -> Flag:
         """The mean is valid (three samples) and above `limit`."""
-        return (self.total > limit * self.samples) & (self.samples > SAMPLES_VALID)
+        if isinstance(self.samples, int) and self.samples <= SAMPLES_VALID:
+            return False
+        return np.asarray(self.total > limit * self.samples) & (self.samples > SAMPLES_VALID)
+
+
+class Trees:
+    """The SYNC and the SYNC_NOIDLE tree in which a queue may sit; `in_sync` says in which it does, point by point."""
+
+    def __init__(self, most: Values) -> None:
+        self.sync, self.noidle = ThinkTime(most), ThinkTime(most)
+
+    def update(self, now: Values, new: Samples, in_sync: Flag) -> None:
+        """Requests enter the queue: the record of its tree learns of them."""
+        if isinstance(in_sync, bool):
+            (self.sync if in_sync else self.noidle).update(now, new)
+        else:
+            self.sync.update(now, new, in_sync)
+            self.noidle.update(now, new, ~in_sync)
+
+    def completed(self, now: Values, in_sync: Flag) -> None:
+        """A request of the queue is back."""
+        if isinstance(in_sync, bool):
+            (self.sync if in_sync else self.noidle).completed(now)
+        else:
+            self.sync.completed(now, in_sync)
+            self.noidle.completed(now, ~in_sync)
+
+    def big(self, limit: Values, in_sync: Flag) -> Flag:
+        """Is the think time of the queue's tree big?"""
+        if isinstance(in_sync, bool):
+            return (self.sync if in_sync else self.noidle).big(limit)
+        return np.where(in_sync, self.sync.big(limit), self.noidle.big(limit))
 
 
 class Switches:
     """CFQ between dd and the writer of the log: the state of both queues, cycle by cycle, for all points at once.
 
     The two take turns, so exactly one of them is active, has nothing pending and is perhaps idled for when the other's
-    request arrives. What is kept: until when (`until`, -inf when no timer runs), whether CFQ would idle for it
-    (`worth`), in which tree each queue sits, dd's idle_window, and the think-time records.
+    request arrives. What is kept: until when (`until`, -inf when no timer runs), whether CFQ would idle for it by
+    slice_idle (`worth`), in which tree each queue sits, dd's idle_window, and the think-time records.
     """
 
     def __init__(self, machine: Machine, job: Dd, k: Knobs) -> None:
         cfq, fs = machine.scheduler, machine.filesystem
         log_group = fs.jbd2_cgroup if isinstance(fs, Ext4) else fs.worker_cgroup
         ancestors = cfq.group_rule(machine.version >= "4.6")
-        self.realtime, self.idle_class = job.ioclass == "realtime", job.ioclass == "idle"
         self.log_group_may = _group_may_preempt(log_group, job.cgroup, ancestors)
         self.dd_group_may = _group_may_preempt(job.cgroup, log_group, ancestors)
+        self.realtime, self.idle_class = job.ioclass == "realtime", job.ioclass == "idle"
         self.same_trees = normalise(job.cgroup) == normalise(log_group) and job.ioclass == "best-effort"
-        self.direct = "direct" in job.oflags
-        self.rotational = machine.device.rotational
-        self.small = self.direct and not self.rotational and np.all(k.bs < SMALL_NONROTATIONAL * 512)
+        self.direct = "direct" in job.oflags and not self.idle_class
+        self.rotational = bool(machine.device.rotational)
+        self.small = (not self.rotational) & (np.asarray(k.bs) < SMALL_NONROTATIONAL * 512)
 
         self.slice_idle, self.group_idle, self.wakeup = k.slice_idle, k.group_idle, k.wakeup
-        varied = [v for v in vars(k).values() if v is not None]
-        self.shape = np.broadcast_shapes(*(np.shape(v) for v in varied))
         self.slices, self.groups = np.asarray(k.slice_idle) > 0, np.asarray(k.group_idle) > 0
-        self.armable = self.groups | self.rotational
-        twice = 2 * k.slice_idle
-        self.noidle_log = ThinkTime(twice)
-        self.noidle_dd = self.noidle_log if self.same_trees else ThinkTime(twice)
-        self.sync_dd, self.context_dd = ThinkTime(twice), ThinkTime(twice)
+        self.armable = self.groups | self.rotational  # 1.11, while NCQ is not known (1.16)
+        self.always_armable = bool(np.all(self.armable))
+        self.group_length = np.where(self.groups, k.group_idle, NEVER)
+        self.shape = np.broadcast_shapes(*(np.shape(v) for v in vars(k).values()))
 
-        self.requests_of_dd = 0
+        twice = 2 * k.slice_idle
+        self.log_trees, self.dd_context = Trees(twice), ThinkTime(twice)
+        self.dd_trees = self.log_trees if self.same_trees else Trees(twice)
+        self.quiet = fs.quiet_before if isinstance(fs, Ext4) else None
+        self.new_log = self.quiet is None  # else a commit at the mount has made CFQ know jbd2
+        self.start: Values = k.start
+
         self.first = True
-        self.window: Any = np.array(not self.idle_class)  # dd's idle_window
-        self.dd_sync: Any = self.window  # is dd's queue in its SYNC tree?
-        self.log_sync: Any = np.array(True)
+        self.writes: Values = 0  # of dd
+        self.window: Flag = not self.idle_class  # dd's idle_window
+        self.dd_sync: Flag = self.window
+        self.log_sync: Flag = self.new_log
         self.until: Values = NEVER
-        self.worth: Any = np.array(False)
+        self.worth: Flag = False
+        self.expired: Flag = False
         self.active = ""
 
     @property
     def can_wait(self) -> bool:
-        """Is there any idling at all, and a switch at which it could be paid?"""
-        if not np.any((self.slices | self.groups) & self.armable):
-            return False
-        return not (self.same_trees and not self.direct)
+        """Is there any idling at all?"""
+        return bool(np.any((self.slices | self.groups) & self.armable))
 
-    def cycle(self, now: Values, commands: list[Visible], rest: Values) -> tuple[Values, np.ndarray]:
-        """One operation from `now` on: (end, [waits, ns waited for dd, ns waited for the log])."""
-        waited = {"dd": 0.0, "log": 0.0}
-        waits: Values = 0.0
-        for gap, task, device, requests in commands:
+    @property
+    def transient_only(self) -> bool:
+        """Both queues in one noidle tree: after the start each preempts the other at once (1.8 rule 9)."""
+        return self.same_trees and not self.direct
+
+    def live_through_mount(self, commands: list[Visible]) -> None:
+        """jbd2 has committed once and been quiet when the jobs begin: the records know it (Ext4.quiet_before)."""
+        now: Values = 0.0
+        self.active, self.log_sync = "log", True
+        for gap, task, device, samples in commands:
+            if task == "log":
+                now = self.serve_again(now + gap, device, samples)
+        self.start = self.start + (self.quiet or 0.0) * S + np.maximum(now, self.until)
+        self.active, self.log_sync, self.until = "", False, NEVER
+
+    def after_writes(self, count: Values, loop: list[Step], slice_sync: float) -> None:
+        """dd has written alone, up to its last operation. Direct writes have taught its record short think times, and
+        small ones are found seeky at the fifth, but the queue moves to the noidle tree only with its next slice."""
+        host = sum(step.host for step in loop)
+        elapsed = (count - 1) * (host + sum(step.device for step in loop))
+        self.start = self.start + elapsed
+        self.writes = count - 1
+        if self.direct:
+            self.dd_trees.completed(self.start - host, True)
+            self.dd_trees.update(self.start, Samples.of(np.minimum(count - 1, 99)), True)
+            self.window = self.slices & ~(self.small & (elapsed > slice_sync) & (count > SEEKY))
+
+    def cycle(self, now: Values, commands: list[Visible], rest: Values) -> tuple[Values, tuple[Values, Values, Values]]:
+        """One operation from `now` on: (end, (waits, ns waited for dd, ns waited for the log))."""
+        waited: dict[str, Values] = {"dd": 0.0, "log": 0.0}
+        waits: Values = 0
+        for gap, task, device, samples in commands:
             now = now + gap
             if self.active == task:
-                now = self.serve_again(now, device, requests)
+                now = self.serve_again(now, device, samples)
                 continue
-            preempts = self.dd_arrives(now, requests) if task == "dd" else self.log_arrives(now, requests)
-            wait = np.where(preempts, 0.0, np.maximum(self.until - now, 0.0))
-            if self.active:
-                waited[self.active] = waited[self.active] + wait
-                waits = waits + (wait > 0)
-            now = now + wait + self.wakeup * (wait > 0) + device
+            preempts = self.dd_arrives(now, samples) if task == "dd" else self.log_arrives(now, samples)
+            if self.active and preempts is not True:
+                wait = np.maximum(self.until - now, 0.0)
+                if preempts is not False:
+                    wait = np.where(preempts, 0.0, wait)
+                held = wait > 0
+                waited[self.active] = wait
+                waits = waits + held
+                now = now + wait + self.wakeup * held
+            now = now + device
             self.active = task
-            self.completed(now, task)
+            if not self.needless(task):
+                self.completed(now, task)
         self.first = False
-        row = np.stack([np.broadcast_to(v, self.shape) for v in (waits, waited["dd"], waited["log"])])
-        return now + rest, row
+        return now + rest, (waits, waited["dd"], waited["log"])
 
-    def serve_again(self, now: Values, device: Values, requests: Values) -> Values:
-        """The active queue's own next request (jbd2's commit block) goes at once. It is no larger than a page, so the
-        running timer is not cancelled (1.4 step 6); if it fires meanwhile, the queue is no longer idled for."""
-        self.records(self.active)[0].update(now, requests)
-        done = now + device
-        fires = (self.until > now) & (self.until < done)
-        self.completed(done, self.active)
-        self.until = np.where(fires, NEVER, self.until)
-        return done
-
-    def records(self, task: str) -> list[ThinkTime]:
-        """The record of the tree in which the task's queue sits: (noidle) or (noidle, SYNC)."""
-        return [self.noidle_log] if task == "log" else [self.noidle_dd, self.sync_dd]
+    def needless(self, task: str) -> bool:
+        """Is nothing to be known of this queue, because the other preempts it at once, always?"""
+        if self.direct or self.first or self.realtime or self.idle_class:
+            return False
+        return self.log_group_may if task == "dd" else self.dd_group_may
 
     # -----------------------------------------------------------------------------------------------------------------
     # arrivals (1.4 to 1.8)
 
-    def dd_arrives(self, now: Values, requests: Values) -> Any:
+    def dd_arrives(self, now: Values, samples: Samples) -> Flag:
         """dd's data enters CFQ; may it preempt the log's queue?"""
-        if not self.idle_class:
-            self.dd_sync = self.window
-            self.sync_dd.update(now, requests, self.dd_sync)
-            self.noidle_dd.update(now, requests, ~self.dd_sync)
-            self.context_dd.update(now, requests)
-            self.requests_of_dd += 1
-            self.update_idle_window()
+        self.dd_sync = self.window  # which tree: by the flag as it was before this request (1.4 step 2)
+        if not self.needless("dd"):
+            self.dd_trees.update(now, samples, self.dd_sync)
+        self.writes = self.writes + 1
+        self.update_idle_window(now, samples)
         if not self.active or self.idle_class or not self.dd_group_may:
-            return np.array(False)
+            return False
         if self.realtime:
-            return np.array(True)
-        together = self.same_trees & (self.dd_sync == self.log_sync)
-        should_idle = self.slices & ~together & (self.log_sync | ~self.noidle_log.big(self.slice_idle))
-        preempts = (~self.log_sync & ~self.window) | ~should_idle
-        self.dd_sync = np.where(preempts, self.window, self.dd_sync)
+            if self.direct:
+                self.dd_sync = np.where(self.gone(now), self.dd_sync, self.window)
+            return True
+        if self.window is False and self.log_sync is False:
+            return True
+        kept = self.slices & _not(self.log_trees.big(self.slice_idle, self.log_sync)) & _not(self.together)
+        preempts = _not(self.log_sync | self.window) | ~kept
+        if self.direct:
+            self.dd_sync = np.where(preempts & ~self.gone(now), self.window, self.dd_sync)
         return preempts
 
-    def update_idle_window(self) -> None:
+    def update_idle_window(self, now: Values, samples: Samples) -> None:
         """A noidle write (fsync's data) ends it; a direct writer keeps it while it comes back in time (1.7)."""
         if not self.direct:
-            self.window = np.array(False)
+            self.window = False
             return
-        seeky = self.small and self.requests_of_dd > SEEKY
-        known = self.context_dd.samples > SAMPLES_VALID
-        window = np.where(known, ~self.context_dd.big(self.slice_idle), self.window)
-        self.window = window & self.slices & (not seeky)
+        self.dd_context.update(now, samples)
+        known = self.dd_context.samples > SAMPLES_VALID
+        window = np.where(known, _not(self.dd_context.big(self.slice_idle)), self.window)
+        self.window = window & self.slices & ~(self.small & (self.writes > SEEKY))
 
-    def log_arrives(self, now: Values, requests: Values) -> Any:
+    def log_arrives(self, now: Values, samples: Samples) -> Flag:
         """The log write enters CFQ; may it preempt dd's queue?"""
-        self.log_sync = np.array(self.first)
-        if not self.first:
-            self.noidle_log.update(now, requests)
+        self.log_sync = self.first and self.new_log
+        if not self.needless("log"):
+            self.log_trees.update(now, samples, self.log_sync)
         if self.idle_class:
-            return np.array(True)
+            return True
         if self.realtime or not self.log_group_may:
-            return np.array(False)
-        together = self.same_trees & (self.dd_sync == self.log_sync)
-        kept = self.rotational & self.window
-        should_idle = np.where(kept, self.slices, self.worth & ~together)
-        preempts = ~self.dd_sync | ~should_idle
-        self.log_sync = self.log_sync & ~preempts
+            return False
+        if self.dd_sync is False:
+            return True
+        kept = np.where(self.rotational & self.window, self.slices, self.worth & _not(self.together))
+        preempts = _not(self.dd_sync) | ~kept
+        if self.log_sync:
+            self.log_sync = ~preempts | self.gone(now)
         return preempts
+
+    def gone(self, now: Values) -> Flag:
+        """Has the queue that was active expired before this arrival, so that there is nothing to preempt?"""
+        return self.expired | ((self.until <= now) & (self.until > NEVER))
+
+    @property
+    def together(self) -> Flag:
+        """Are both queues in one tree? Then neither is its last (1.10)."""
+        return self.same_trees & (self.dd_sync == self.log_sync)
+
+    def serve_again(self, now: Values, device: Values, samples: Samples) -> Values:
+        """The log's next request (jbd2's commit block) finds its own queue active and goes at once. It is no larger
+        than a page, so the running timer is not cancelled (1.4 step 6); if it fires meanwhile, the queue expires."""
+        done = now + device
+        if not self.needless("log"):
+            self.log_trees.update(now, samples, self.log_sync)
+            fires = (self.until > now) & (self.until < done)
+            self.completed(done, self.active)
+            self.until, self.expired = np.where(fires, NEVER, self.until), fires
+            if self.log_sync is not False:  # expired, it belongs to the tree that it would enter now
+                self.log_trees.noidle.completed(done, fires)
+        return done
 
     # -----------------------------------------------------------------------------------------------------------------
     # completion and idling (1.10, 1.11)
 
     def completed(self, now: Values, task: str) -> None:
         """The active queue is empty: is it worth waiting for, by slice_idle, else by group_idle?"""
-        if task == "log":
-            kept: Any = np.array(False)
-            if not self.first:
-                self.noidle_log.completed(now)
-            big_slice = self.noidle_log.big(self.slice_idle) & ~self.log_sync
-            big_group = self.noidle_log.big(self.group_idle) & ~self.log_sync
-        else:
-            kept = self.rotational & self.window
-            self.sync_dd.completed(now, self.dd_sync)
-            self.noidle_dd.completed(now, ~self.dd_sync)
-            self.context_dd.completed(now)
-            big_slice = np.where(self.dd_sync, self.sync_dd.big(self.slice_idle), self.noidle_dd.big(self.slice_idle))
-            big_group = np.where(self.dd_sync, self.sync_dd.big(self.group_idle), self.noidle_dd.big(self.group_idle))
-        self.worth = self.slices & (kept | ~big_slice)
-        length = np.where(self.worth, self.slice_idle, np.where(self.groups & ~big_group, self.group_idle, NEVER))
-        no_timer = task == "dd" and self.idle_class
-        self.until = np.where(self.armable & (not no_timer), now + length, NEVER)
+        trees, in_sync, kept = self.log_trees, self.log_sync, np.False_
+        if task == "dd":
+            trees, in_sync, kept = self.dd_trees, self.dd_sync, self.rotational & np.asarray(self.window)
+            self.dd_context.completed(now)
+        trees.completed(now, in_sync)
+        self.worth = self.slices & (kept | _not(trees.big(self.slice_idle, in_sync)))
+        by_group = np.where(trees.big(self.group_idle, in_sync), NEVER, self.group_length)
+        self.expired = False
+        self.until = now + np.where(self.worth, self.slice_idle, by_group)
+        if not self.always_armable or (task == "dd" and self.idle_class):
+            self.until = np.where(self.armable & (task == "log" or not self.idle_class), self.until, NEVER)
 
 
 def _group_may_preempt(newcomer: str, active: str, ancestors: bool) -> bool:
@@ -769,7 +947,7 @@ def _group_may_preempt(newcomer: str, active: str, ancestors: bool) -> bool:
 
 
 class Bounds(NamedTuple):
-    """Operations a second: at least `lower`, at most `upper`; `knee` is the number of jobs where the asymptotes meet."""
+    """Operations a second: at least `lower`, at most `upper`; at `knee` jobs the asymptotes meet."""
 
     lower: np.ndarray
     upper: np.ndarray
@@ -793,7 +971,7 @@ def bounds(n_jobs: Any, service_s: Any, think_s: Any = 0.0, servers: Any = 1) ->
     n, d, z, m = _loop_arguments(n_jobs, service_s, think_s, servers)
     upper = np.minimum(n / (d + z), m / d)
     lower = n / (z + d * (1 + (n - 1) / m))
-    return Bounds(np.minimum(lower, upper), upper, m * (d + z) / d)
+    return Bounds(*np.broadcast_arrays(np.minimum(lower, upper), upper, m * (d + z) / d))
 
 
 class ClosedLoop(NamedTuple):
@@ -823,7 +1001,7 @@ def mva(n: Any, service_s: Any, think_s: Any = 0.0, servers: Any = 1) -> ClosedL
     n, d, z, m = np.broadcast_arrays(n, d, z, m)
     k = np.arange(int(np.max(n)) + 1)
     at, d, z, m = (a[..., None] for a in (n, d, z, m))
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         steps = np.log(np.maximum(at - k[1:] + 1, 0)) + np.log(d) - np.log(np.minimum(k[1:], m))
         log_z = np.log(z)  # weights times z^n, so that no think time is a limit and not a division by zero
         weights = np.concatenate([np.zeros((*n.shape, 1)), np.cumsum(steps, -1)], -1)
@@ -840,8 +1018,9 @@ def mva(n: Any, service_s: Any, think_s: Any = 0.0, servers: Any = 1) -> ClosedL
 def _loop_arguments(n: Any, service: Any, think: Any, servers: Any, whole: bool = False) -> list[np.ndarray]:
     """Checked arrays (jobs, service, think, servers)."""
     checked = []
-    for field, value, low, unit, integer in (("n_jobs", n, 1, "jobs", whole), ("service_s", service, 1e-12, "s", False),
-                                             ("think_s", think, 0, "s", False), ("servers", servers, 1, "", whole)):  # fmt: skip
+    wanted = (("n_jobs", n, 1, "jobs", whole), ("service_s", service, 1e-12, "s", False),
+              ("think_s", think, 0, "s", False), ("servers", servers, 1, "", whole))  # fmt: skip
+    for field, value, low, unit, integer in wanted:
         array = np.asarray(value, float)
         if array.size == 0:
             raise ScenarioError(f"{field}: it is empty; give at least one value.")

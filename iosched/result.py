@@ -51,8 +51,7 @@ class Result:
         rows = []
         for i, job in enumerate(self.scenario.jobs):
             t = self.state.tasks[i]
-            ended = t.end if t.state == c.T_DONE else self.state.sim[0].now
-            elapsed = max(int(ended - self.state.sim[0].epoch) * NS - job.start, 0.0)
+            elapsed = self.job_elapsed(i)
             ops = int(t.done_ops)
             rows.append(
                 {
@@ -81,15 +80,23 @@ class Result:
         low = _bin_start(at)
         return (low + _bin_start(at + 1)) / 2 * NS
 
+    def job_elapsed(self, job: int) -> float:
+        """Seconds from a job's start to its end, or to the end of the run."""
+        t = self.state.tasks[job]
+        ended = t.end if t.state == c.T_DONE else self.state.sim[0].now
+        return max(int(ended - self.state.sim[0].epoch) * NS - self.scenario.jobs[job].start, 0.0)
+
     @property
     def time_per_op(self) -> float:
-        """Seconds an operation of the first job took on average."""
-        return float(self.jobs.time_per_op_s.iloc[0])
+        """Seconds an operation of the first job took on average; NaN before its first."""
+        done = int(self.state.tasks[0].done_ops)
+        return self.job_elapsed(0) / done if done else float("nan")
 
     @property
     def bytes_per_s(self) -> float:
         """Throughput of all jobs together, as each would report it."""
-        return float(self.jobs.bytes_per_s.sum())
+        elapsed = [self.job_elapsed(i) for i in range(len(self.scenario.jobs))]
+        return sum(int(self.state.tasks[i].done_bytes) / t for i, t in enumerate(elapsed) if t > 0)
 
     @property
     def elapsed(self) -> float:

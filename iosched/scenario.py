@@ -92,10 +92,10 @@ class Machine:
             if rest:
                 inner = getattr(machine, part)
                 known = getattr(type(inner), "__dataclass_fields__", {})
+                if not known:
+                    raise ScenarioError(f"{key}: {type(inner).__name__} has no parameters; change {part} itself.")
                 if rest not in known:
-                    raise unknown(
-                        key, rest, known, f" ({type(inner).__name__} has no such parameter.)" if not known else ""
-                    )
+                    raise unknown(key, rest, known)
                 value = replace(inner, **{rest: value})
             machine = replace(machine, **{part: value})
         return machine

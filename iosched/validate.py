@@ -17,6 +17,7 @@ from .errors import ScenarioError
 from .host import Host, fitted_host
 from .measure.hostfit import fit_host, time_per_write_us
 from .measure.kernel_rows import KernelRun, Unmodelled, measured_on, read_kernel_csv
+from .schedulers import SCHEDULERS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,6 +99,11 @@ def validate_kernel(
     return compare(runs, skipped, progress=progress)
 
 
+def in_scope(run: KernelRun) -> bool:
+    """Is the run on a scheduler and a device that this version models?"""
+    return run.conditions["scheduler"] in SCHEDULERS and run.conditions["device"] in ("null_blk", "scsi_debug")
+
+
 def compare(
     runs: list[KernelRun], skipped: list[dict[str, str]] | None = None, *, progress: bool = False
 ) -> Comparison:
@@ -151,4 +157,4 @@ def hosts_for(runs: list[KernelRun]) -> dict[tuple[str, str], tuple[Host | None,
     return hosts
 
 
-__all__ = ["Comparison", "ScenarioError", "compare", "validate_kernel"]
+__all__ = ["Comparison", "compare", "in_scope", "validate_kernel"]

@@ -69,7 +69,7 @@ def idle_end(s, d, how):
     idle.total_ns += now - dev.idle_since
     if how == END_FIRED:
         idle.fired += 1
-        if dev.in_system > 0:
+        if dev.queued > 0:
             idle.fired_held += 1
     record(
         s, TR_IDLE_END, (row // N_IDLE_REASONS) % s.sim[0].n_tasks, NONE, dev.idle_since, row % N_IDLE_REASONS, how, d

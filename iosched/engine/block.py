@@ -30,7 +30,7 @@ from .codes import (
     TR_QUEUE,
     TR_UNPLUG,
 )
-from .jit import jit
+from .jit import jit, out_of_line
 from .lists import insert_sorted, pop_front, push_back, successor_of
 from .pool import add_bio, get_request, has_tag, put_request, return_tag, take_tag
 from .trace import record
@@ -49,6 +49,7 @@ SOFTWARE_QUEUE_LOOKBACK = 8  # none looks at the newest few requests only
 def submit_bio(s, d, task, op, sector, nr, flags):
     """Submit one bio of a task. False when no request is free: the task sleeps in the device's wait list and must try
     again when it is woken."""
+    out_of_line()
     dev = s.devices[d]
     t = s.tasks[task]
     record(s, TR_QUEUE, task, NONE, sector, nr, flags | op << 16, d)
@@ -142,6 +143,7 @@ def merge_into_plug(s, d, task, op, sector, nr, flags):
 @jit
 def merge_into_scheduler(s, d, task, op, sector, nr, flags):
     """Join a request that waits in the scheduler, then see whether that request now touches its neighbour."""
+    out_of_line()
     if s.devices[d].queued == 0:
         return False
     lst = policy.merge_list(s, d, task, op, flags)
@@ -223,6 +225,7 @@ def plug(s, d, task, ri):
 @jit
 def unplug(s, d, task):
     """Insert everything the task held back, then run the queue."""
+    out_of_line()
     t = s.tasks[task]
     n = s.lists[t.plug_list].count
     if n == 0:
@@ -279,6 +282,7 @@ def schedule_run(s, d):
 @jit
 def run_queue(s, d):
     """Feed the device while it has a free tag: first what bypasses the scheduler, then what the scheduler chooses."""
+    out_of_line()
     dev = s.devices[d]
     while dev.in_flight < dev.depth:
         n = pop_front(s, dev.dispatch_list)
@@ -317,6 +321,7 @@ def issue(s, ri):
 @jit
 def complete(s, ri):
     """The device is done with a request: tell the scheduler, go on with a flush sequence, wake who waits."""
+    out_of_line()
     sim = s.sim[0]
     r = s.requests[ri]
     d = r.dev
@@ -365,6 +370,7 @@ def complete(s, ri):
 @jit
 def end_request(s, ri):
     """End every bio of the request; a task whose last bio this was wakes up."""
+    out_of_line()
     sim = s.sim[0]
     r = s.requests[ri]
     dev = s.devices[r.dev]

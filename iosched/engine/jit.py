@@ -20,7 +20,9 @@ from pathlib import Path
 
 import numba
 import numpy as np
+from numba import types
 from numba.core import config
+from numba.extending import intrinsic
 
 PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -64,13 +66,36 @@ def _numba_cache_in(folder: Path):
 
 def jit(function: Callable) -> Callable:
     """Compile an inner function: called from compiled code only, no Python wrapper, nothing allocated."""
-    return numba.njit(function, _nrt=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    compiled = numba.njit(function, _nrt=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    if jit_enabled():
+        # Numba compiles a copy for every constant that is passed; the event trace alone had 24
+        for_types = compiled.get_call_template
+        compiled.get_call_template = lambda args, kws: for_types(tuple(map(types.unliteral, args)), kws)
+    return compiled
 
 
 def entry(function: Callable) -> Callable:
     """Compile an entry point: cached on disk, and runs without the GIL so that threads run scenarios in parallel."""
     with _numba_cache_in(cache_folder()):
         return numba.njit(function, _nrt=False, error_model="numpy", cache=True, nogil=True)
+
+
+@intrinsic
+def _mark_noinline(typing_context):
+    def codegen(context, builder, sig, args):
+        builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+def _nothing() -> None:
+    pass
+
+
+# Called first in a function that is large or called from many places: LLVM then keeps one copy of it. Without this the
+# whole scheduler is inlined into every caller's callers, and compiling and loading take several times as long.
+out_of_line = _nothing if config.DISABLE_JIT else _mark_noinline
 
 
 def jit_enabled() -> bool:

@@ -1,5 +1,7 @@
 """The event loop: take what happens next, let it happen, until the jobs are done or the caller's limit is reached."""
 
+from numba import types
+
 from ..schedulers import policy
 from . import block, tasks
 from .account import account
@@ -105,4 +107,4 @@ def _run_compiled(address, stop_at, budget):
 
 def compile_run():
     """Compile the loop, or load it from the cache, without running anything."""
-    _run_compiled.compile("(intp, int64, int64)")
+    _run_compiled.compile((types.intp, types.int64, types.int64))

@@ -8,9 +8,11 @@ same sources run as plain Python.
 
 from __future__ import annotations
 
+import hashlib
 import operator
 
 import numba
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -23,12 +25,27 @@ from .tables import TABLES
 POINTER = ir.IntType(8).as_pointer()
 
 
+def short_name(kind: str, content: object) -> str:
+    """A type's name goes into the symbol of every function that takes it, so it is a hash of what it stands for:
+    with the columns spelt out, symbols of 14 KB made up most of the compiled code."""
+    return f"{kind}{hashlib.sha256(str(content).encode()).hexdigest()[:12]}"
+
+
+class RowType(types.Record):
+    """A record with a short name."""
+
+    @property
+    def mangling_args(self) -> tuple[str, tuple]:
+        """(name, parameters) for the symbols of functions."""
+        return short_name("Row", self.name), ()
+
+
 class TableType(types.Type):
     """A table of records, known by its address alone: no bounds are checked."""
 
-    def __init__(self, record: types.Record) -> None:
+    def __init__(self, record: RowType) -> None:
         self.record = record
-        super().__init__(name=f"iosched.Table({record})")
+        super().__init__(name=short_name("Table", record))
 
 
 class StateType(types.Type):
@@ -37,13 +54,21 @@ class StateType(types.Type):
     def __init__(self, records: tuple) -> None:
         self.records = records
         self.tables = {name: TableType(record) for name, record in zip(TABLES, records, strict=True)}
-        super().__init__(name=f"iosched.State({', '.join(map(str, records))})")
+        super().__init__(name=short_name("State", records))
 
 
+def row_type(dtype: np.dtype) -> RowType:
+    """The row type of a table's columns."""
+    record = numba.from_dtype(dtype)
+    fields = [(name, {"type": f.type, "offset": f.offset}) for name, f in record.fields.items()]
+    return RowType(fields, record.size, record.aligned)
+
+
+register_model(RowType)(models.RecordModel)
 register_model(TableType)(models.OpaqueModel)
 register_model(StateType)(models.OpaqueModel)
 
-STATE = StateType(tuple(numba.from_dtype(dtype) for dtype in TABLES.values()))
+STATE = StateType(tuple(row_type(dtype) for dtype in TABLES.values()))
 
 
 @infer_getattr

@@ -56,7 +56,7 @@ from .codes import (
     TR_OP_START,
     WRITE,
 )
-from .jit import jit
+from .jit import jit, out_of_line
 from .trace import record
 from .wakeups import cpu_burst
 
@@ -75,6 +75,7 @@ def latency_bin(ns):
 @jit
 def run_task(s, task):
     """Execute the task's program until it waits."""
+    out_of_line()
     t = s.tasks[task]
     t.state = T_READY
     while t.state == T_READY:
@@ -213,6 +214,7 @@ def allocate_blocks(s, fi, end):
 def write_pages(s, task, flags):
     """Submit the dirty range as WRITE|SYNC in whole pages, in bios as large as the device takes. True when all is
     submitted."""
+    out_of_line()
     t = s.tasks[task]
     f = s.files[t.file]
     max_bytes = s.devices[t.dev].max_sectors * 512
@@ -250,6 +252,7 @@ def read_page(s, task, nbytes):
 @jit
 def direct_write(s, task, nbytes, flags):
     """O_DIRECT: the bytes go straight to the device, split at its largest request."""
+    out_of_line()
     t = s.tasks[task]
     f = s.files[t.file]
     max_bytes = s.devices[t.dev].max_sectors * 512
@@ -292,6 +295,7 @@ def log_blocks(s, task, flags):
 @jit
 def log_write(s, task, ji, nr, flags):
     """One bio at the head of the log."""
+    out_of_line()
     j = s.journals[ji]
     place = journal.log_place(s, ji, nr)
     if block.submit_bio(s, s.tasks[task].dev, task, WRITE, place, nr, flags):

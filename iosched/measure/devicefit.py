@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ..errors import ScenarioError
 from ..scenario import Machine
-from ..simulate import simulate
+from ..simulation import simulate
 from ..workloads import Dd
 
 

@@ -59,7 +59,7 @@ def fit_host(runs: Sequence[KernelRun], prior: Host | None = None) -> tuple[Host
 
 def time_per_write_us(run: KernelRun, host: Host) -> float:
     """Simulated time per write of a row on a host; for four writers the one that the row is about."""
-    from ..simulate import simulate
+    from ..simulation import simulate
 
     machine, jobs = scenario_of(run, host_of(run.conditions, host))
     times = simulate(machine, jobs).jobs.time_per_op_s

@@ -230,6 +230,7 @@ def take(s, ri):
 
 @jit
 def completed(s, ri):
-    """The class has one request less outstanding (4.2)."""
-    s.deadline_class[s.requests[ri].queue].queued -= 1
-    return False
+    """The class has one request less outstanding (4.2): a lower class that waited for that may go now."""
+    r = s.requests[ri]
+    s.deadline_class[r.queue].queued -= 1
+    return s.deadline[r.dev].classes != 0 and s.devices[r.dev].queued > 0

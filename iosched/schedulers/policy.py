@@ -7,13 +7,14 @@ a merge.
 """
 
 from ..engine.codes import BFQ, CFQ, DEADLINE, MQ_DEADLINE
-from ..engine.jit import jit
+from ..engine.jit import jit, out_of_line
 from . import bfq, cfq, deadline, fifo
 
 
 @jit
 def insert(s, ri):
     """A request enters the scheduler."""
+    out_of_line()
     kind = s.devices[s.requests[ri].dev].scheduler
     if kind == CFQ:
         cfq.insert(s, ri)
@@ -28,6 +29,7 @@ def insert(s, ri):
 @jit
 def dispatch(s, d):
     """The driver can take a request: which one? NONE to send nothing now."""
+    out_of_line()
     kind = s.devices[d].scheduler
     if kind == CFQ:
         return cfq.dispatch(s, d)
@@ -41,6 +43,7 @@ def dispatch(s, d):
 @jit
 def completed(s, ri):
     """A request that came from the scheduler is done. True asks for a dispatch by kblockd."""
+    out_of_line()
     kind = s.devices[s.requests[ri].dev].scheduler
     if kind == CFQ:
         return cfq.completed(s, ri)
@@ -54,6 +57,7 @@ def completed(s, ri):
 @jit
 def timer_fired(s, d):
     """The scheduler's idle timer of device `d` ran out; kblockd dispatches afterwards."""
+    out_of_line()
     kind = s.devices[d].scheduler
     if kind == CFQ:
         cfq.timer_fired(s, d)
@@ -64,6 +68,7 @@ def timer_fired(s, d):
 @jit
 def merge_list(s, d, task, op, flags):
     """List of pending requests that a new bio of this task may join, or NONE."""
+    out_of_line()
     kind = s.devices[d].scheduler
     if kind == CFQ:
         return cfq.merge_list(s, d, task, op, flags)
@@ -77,6 +82,7 @@ def merge_list(s, d, task, op, flags):
 @jit
 def withdraw(s, ri):
     """Take a pending request out because it was merged into its neighbour."""
+    out_of_line()
     kind = s.devices[s.requests[ri].dev].scheduler
     if kind == CFQ:
         cfq.withdraw(s, ri)
@@ -92,6 +98,7 @@ def withdraw(s, ri):
 @jit
 def request_grew(s, ri, front):
     """A bio or a neighbour joined the pending request, at its front or at its back."""
+    out_of_line()
     kind = s.devices[s.requests[ri].dev].scheduler
     if kind == CFQ:
         cfq.request_grew(s, ri, front)

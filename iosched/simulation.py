@@ -46,8 +46,9 @@ def simulate(
     100
     """
     scenario = Scenario(machine, jobs)
-    stop_at = c.NEVER - 1 if until is None else round(number("until", until, 1e-9, 1e9, "seconds") * c.SEC)
+    length = None if until is None else round(number("until", until, 1e-9, 1e9, "seconds") * c.SEC)
     s = compile_scenario(scenario, TRACE_ROWS + TRACE_MARGIN if trace else 0)
+    stop_at = c.NEVER - 1 if length is None else int(s.sim[0].epoch) + length
     chunks: list[np.ndarray] = []
     with _bar(progress, scenario) as bar:
         while True:

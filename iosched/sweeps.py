@@ -138,11 +138,11 @@ def sweep(
     for name in metrics:
         if name not in METRICS:
             raise unknown("metrics", name, METRICS)
-    stop_at = c.NEVER - 1 if until is None else round(number("until", until, 1e-9, 1e9, "seconds") * c.SEC)
+    length = None if until is None else round(number("until", until, 1e-9, 1e9, "seconds") * c.SEC)
     threads = _workers(workers)
     points = list(product(*axes.values()))
     scenarios = [scenario_at(machine, jobs, dict(zip(axes, point))) for point in points]
-    rows = _run_all(scenarios, metrics, stop_at, threads, progress)
+    rows = _run_all(scenarios, metrics, length, threads, progress)
     frame = pd.DataFrame(points, columns=list(axes))
     for k, name in enumerate(metrics):
         frame[name] = [row[k] for row in rows]
@@ -236,7 +236,7 @@ def _workers(workers: int | None) -> int:
 
 
 def _run_all(
-    scenarios: list[Scenario], metrics: Sequence[str], stop_at: int, threads: int, progress: bool
+    scenarios: list[Scenario], metrics: Sequence[str], length: int | None, threads: int, progress: bool
 ) -> list[list[float]]:
     """The metrics of every scenario, in order. An error or an interrupt ends the running points early."""
     from tqdm.auto import tqdm
@@ -246,7 +246,7 @@ def _run_all(
         tqdm(total=len(scenarios), unit="point", disable=not progress, leave=False) as bar,
         ThreadPoolExecutor(threads, thread_name_prefix="iosched-sweep") as pool,
     ):
-        futures = [pool.submit(measure, scenario, metrics, stop_at, stop) for scenario in scenarios]
+        futures = [pool.submit(measure, scenario, metrics, length, stop) for scenario in scenarios]
         rows = []
         try:
             for future in futures:
@@ -260,15 +260,18 @@ def _run_all(
 
 
 def measure(
-    scenario: Scenario, metrics: Sequence[str], stop_at: int = c.NEVER - 1, stop: Event | None = None
+    scenario: Scenario, metrics: Sequence[str], length: int | None = None, stop: Event | None = None
 ) -> list[float]:
     """Run one scenario and read the metrics straight from the engine's tables, without a Result around them.
+
+    `length` in simulated ns ends the run (None: the last job does); `stop` ends it from another thread.
 
     >>> from iosched import workloads
     >>> measure(Scenario(Machine(scheduler="noop"), [workloads.dd(count=10)]), ["operations", "idles_per_op"])
     [10, 0.0]
     """
     s = compile_scenario(scenario)
+    stop_at = c.NEVER - 1 if length is None else int(s.sim[0].epoch) + length
     why = c.STOP_BUDGET
     while why == c.STOP_BUDGET and not (stop is not None and stop.is_set()):
         why = run(s, stop_at, CHUNK_EVENTS)

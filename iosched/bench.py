@@ -1,0 +1,136 @@
+"""`make bench`: how fast the engine is here. Prints a table; nothing depends on its figures."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from . import workloads
+from .devices import null
+from .scenario import Machine, Scenario
+
+WRITES = 100_000
+
+
+def main() -> int:
+    """Measure and print every figure next to what it should be."""
+    from .engine.warm import warm_up
+
+    warm_up()
+    print(f"{'what':52} {'measured':>14}   aim")
+    for name, aim in (("noop", 4.0), ("none", 4.0), ("deadline", 0), ("mq-deadline", 0), ("cfq", 2.0)):
+        rate = requests_per_cpu_second(name) / 1e6
+        row(
+            f"dd dsync under {name}: requests per CPU-second",
+            f"{rate:.2f} million",
+            f">= {aim:g} million" if aim else "",
+        )
+    row("17 x 17 grid of slice_idle x group_idle, 300 writes", f"{grid_seconds():.2f} s", "<= 2 s")
+    row("import iosched (CPU)", f"{import_cpu_seconds():.2f} s", "<= 0.5 s")
+    row("first result in a new process, warm cache", f"{first_result_seconds():.2f} s", "<= 1 s")
+    row("slider to redrawn picture, median", f"{slider_seconds() * 1e3:.0f} ms", "<= 100 ms")
+    growth = memory_growth()
+    row("memory for 20 times as many writes, without a trace", f"{growth / 2**20:+.1f} MiB", "0")
+    return 0
+
+
+def row(what: str, measured: str, aim: str) -> None:
+    """One line of the table."""
+    print(f"{what:52} {measured:>14}   {aim}", flush=True)
+
+
+def thread0(scheduler: str, count: int) -> Scenario:
+    """Thread 0's dd on a 100 us device."""
+    machine = Machine(kernel="4.19", device=null(completion_us=100), scheduler=scheduler)
+    return Scenario(machine, [workloads.dd(count=count, cgroup="user.slice")])
+
+
+def best_of(function: Callable[[], float], times: int = 5) -> float:
+    """The least disturbed of several measurements."""
+    return min(function() for _ in range(times))
+
+
+def requests_per_cpu_second(scheduler: str) -> float:
+    """Requests completed a second of CPU, event loop alone."""
+    from .engine.codes import NEVER
+    from .engine.loop import run
+    from .programs import compile_scenario
+
+    def seconds_a_request() -> float:
+        s = compile_scenario(thread0(scheduler, WRITES))
+        start = time.process_time()
+        run(s, NEVER - 1, NEVER)
+        return (time.process_time() - start) / int(s.devices[0].completed)
+
+    return 1 / best_of(seconds_a_request)
+
+
+def grid_seconds() -> float:
+    """Wall seconds of the slice_idle x group_idle grid."""
+    from .sweeps import sweep
+
+    scenario = thread0("cfq", 300)
+    over = {"scheduler.slice_idle": range(17), "scheduler.group_idle": range(17)}
+
+    def once() -> float:
+        start = time.perf_counter()
+        sweep(scenario.machine, scenario.jobs, over=over)
+        return time.perf_counter() - start
+
+    return best_of(once, 3)
+
+
+def import_cpu_seconds() -> float:
+    """CPU of `import iosched` in a new process, less that of an empty one."""
+    return best_of(lambda: _cpu("import iosched"), 3) - best_of(lambda: _cpu("pass"), 3)
+
+
+def first_result_seconds() -> float:
+    """Wall seconds from the start of Python to a printed result."""
+    code = "import iosched as io; io.simulate(io.Machine(scheduler='cfq'), [io.workloads.dd(count=300)]).time_per_op"
+
+    def once() -> float:
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        return time.perf_counter() - start
+
+    return best_of(once, 3)
+
+
+def _cpu(code: str) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", code], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def slider_seconds() -> float:
+    """Median wall seconds from a moved slider to the redrawn picture; NaN without the notebook extra."""
+    try:
+        from .widgets import measure_slider
+    except ImportError:
+        return float("nan")
+    return measure_slider()
+
+
+def memory_growth() -> int:
+    """Bytes by which the largest resident size grows from a short run to one of twenty times as many writes."""
+    from .simulation import simulate
+
+    def resident() -> int:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+    short, long = thread0("cfq", 20_000), thread0("cfq", 400_000)
+    simulate(short.machine, short.jobs)
+    before = resident()
+    simulate(long.machine, long.jobs)
+    return resident() - before
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("MPLBACKEND", "agg")
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""The figures that `make reproduce` leaves in reports/."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from . import plots, validate
+from .data import data_file
+from .threads import claims, dsync, table
+
+
+def write_figures(folder: Path, names: list[str], outcomes: list) -> list[Path]:
+    """Draw every thread's figures and the scatter of the kernel rows; returns the files written."""
+    written = [plots.save(plots.reproduction(table(outcomes)), folder / "reproduction.svg")]
+    if "dsync" in names:
+        written += dsync_figures(folder)
+    comparison = validate.validate_kernel(data_file("kernel/dd.csv"), keep=validate.in_scope)
+    written.append(plots.save(plots.validation_scatter(comparison.frame()), folder / "kernel-rows.svg"))
+    (folder / "kernel-rows.txt").write_text(f"{comparison}\n", encoding="utf-8")
+    return [*written, folder / "kernel-rows.txt"]
+
+
+def dsync_figures(folder: Path) -> list[Path]:
+    """Thread 0: one write under CFQ and noop, where the time goes, and the slice_idle x group_idle grid."""
+    from .simulation import simulate
+    from .sweeps import sweep
+
+    machine, _ = dsync.scenario("vm-4.19", "cfq")
+    figures = {claim.id: (claim.low, claim.high) for claim in claims("dsync")}
+    slow, fast = figures["T0-044"], figures["T0-045"]  # seconds a write
+    short = dsync.job(count=60)
+    results = {name: simulate(dsync.scenario("vm-4.19", name)[0], [short], trace=True) for name in ("cfq", "noop")}
+    written = [
+        plots.save(result.timeline(operation=40), folder / f"dsync-timeline-{name}.svg")
+        for name, result in results.items()
+    ]
+    written.append(
+        plots.save(plots.time_budget(results, {"cfq": slow, "noop": fast}), folder / "dsync-time-budget.svg")
+    )
+    over = {"scheduler.slice_idle": range(17), "scheduler.group_idle": range(17)}
+    grid = sweep(machine, [dsync.job(count=300)], over=over)
+    written.append(
+        plots.save(plots.grid_heatmap(grid, published={(8, 8): slow, (0, 0): fast}), folder / "dsync-idle-grid.svg")
+    )
+    dsync.preconditions().to_csv(folder / "dsync-preconditions.csv", index=False)
+    return [*written, folder / "dsync-preconditions.csv"]

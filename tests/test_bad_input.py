@@ -1,0 +1,164 @@
+"""Bad input: one sentence that names the field, the value and what is allowed; never a silent default."""
+
+from __future__ import annotations
+
+import pytest
+
+import iosched as io
+from iosched.cli import main
+from iosched.errors import ScenarioError
+
+dd = io.workloads.dd
+CFQ, null = io.CFQ, io.devices.null
+
+
+@pytest.mark.parametrize(
+    ("make", "field", "value"),
+    [
+        (lambda: io.Machine(scheduler="cqf"), "scheduler", "cqf"),
+        (lambda: io.Machine(scheduler=42), "scheduler", "42"),
+        (lambda: io.Machine(kernel="5.10", scheduler="cfq"), "scheduler", "5.10"),
+        (lambda: io.Machine(kernel="4.4", scheduler="mq-deadline"), "scheduler", "mq-deadline"),
+        (lambda: io.Machine(kernel="five"), "kernel", "five"),
+        (lambda: io.Machine(kernel="2.4"), "kernel", "2.4"),
+        (lambda: io.Machine(kernel="9.9"), "kernel", "9.9"),
+        (lambda: io.Machine(kernel=4.19), "kernel", "4.19"),
+        (lambda: io.Machine(filesystem="btrfs"), "filesystem", "btrfs"),
+        (lambda: io.Machine(filesystem=io.Ext4(jbd2_cgroup="nowhere")), "filesystem.jbd2_cgroup", "nowhere"),
+        (lambda: io.Machine(device="null"), "device", "null"),
+        (lambda: io.Machine(host="fast"), "host", "fast"),
+        (lambda: io.Machine(nr_requests=0), "nr_requests", "0"),
+        (lambda: io.Machine(nr_requests=2.5), "nr_requests", "2.5"),
+        (lambda: io.Machine(cgroups={"a": 5}), "weight", "5"),
+        (lambda: io.Machine(cgroups=["/", ""]), "cgroups", "''"),
+        (lambda: io.Machine(kernel="5.10", scheduler=io.MqDeadline(prio_aging_expire=5)), "prio_aging_expire", "5.10"),
+        (lambda: CFQ(slice_idle=-1), "slice_idle", "-1"),
+        (lambda: CFQ(slice_idle=float("nan")), "slice_idle", "nan"),
+        (lambda: CFQ(slice_idle=float("inf")), "slice_idle", "inf"),
+        (lambda: CFQ(slice_idle="8"), "slice_idle", "'8'"),
+        (lambda: CFQ(slice_idle=8, slice_idle_us=9000), "slice_idle", "9000"),
+        (lambda: CFQ(quantum=0), "quantum", "0"),
+        (lambda: CFQ(quantum=1.5), "quantum", "1.5"),
+        (lambda: CFQ(low_latency=2), "low_latency", "2"),
+        (lambda: null(completion_us=0), "completion_us", "0"),
+        (lambda: null(completion_us=-100), "completion_us", "-100"),
+        (lambda: null(queue_depth=0), "queue_depth", "0"),
+        (lambda: null(queue_depth=10**9), "queue_depth", str(10**9)),
+        (lambda: null(completion_ms=5), "completion_ms", "completion_ms"),
+        (lambda: null(max_sectors_kb=5), "max_sectors_kb", "5"),
+        (lambda: io.Host(wakeup_us=-1), "wakeup_us", "-1"),
+        (lambda: io.Host(speed=0), "speed", "0"),
+        (lambda: io.XFS(log_writer="nobody"), "log_writer", "nobody"),
+        (lambda: dd(bs=0), "bs", "0"),
+        (lambda: dd(bs="12q"), "bs", "12q"),
+        (lambda: dd(count=0), "count", "0"),
+        (lambda: dd(count=-5), "count", "-5"),
+        (lambda: dd(count=1.5), "count", "1.5"),
+        (lambda: dd(oflag="dsnc"), "oflag", "dsnc"),
+        (lambda: dd(oflag=None), "oflag", "''"),
+        (lambda: dd(conv="fsink"), "conv", "fsink"),
+        (lambda: dd(bs=100, oflag="direct"), "bs", "100"),
+        (lambda: dd(partition=99), "partition", "99"),
+        (lambda: dd(ioprio=8), "ioprio", "8"),
+        (lambda: dd(ioclass="vip"), "ioclass", "vip"),
+        (lambda: dd(iodepth=4), "iodepth", "iodepth"),
+        (lambda: io.simulate(io.Machine(), []), "jobs", "empty"),
+        (lambda: io.simulate(io.Machine(), ["dd"]), "jobs", "'dd'"),
+        (lambda: io.simulate("vm", [dd()]), "machine", "'vm'"),
+        (lambda: io.simulate(io.Machine(), [dd(cgroup="usr.slice")]), "cgroup", "user.slice"),
+        (lambda: io.simulate(io.Machine(), [dd(cgroup=7)]), "cgroup", "7"),
+        (lambda: io.simulate(io.Machine(), [dd(count=1)], until=-1), "until", "-1"),
+        (lambda: io.simulate(io.Machine(), [dd(count=1)]).timeline(), "trace", "trace=True"),
+        (lambda: io.Machine().with_(**{"scheduler.slice_idel": 1}), "slice_idel", "slice_idle"),
+        (lambda: io.Machine().with_(schedular="cfq"), "schedular", "scheduler"),
+        (lambda: io.Machine(scheduler="noop").with_(**{"scheduler.slice_idle": 1}), "slice_idle", "Noop"),
+    ],
+)
+def test_a_bad_value_is_refused_in_one_sentence_naming_field_value_and_what_is_allowed(make, field, value):
+    with pytest.raises(ScenarioError) as caught:
+        make()
+    text = str(caught.value)
+    assert field in text and value in text
+    assert "\n" not in text and text.endswith(".") and len(text) < 900
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [("user.slcie", "user.slice"), ("system.slise", "system.slice")],
+)
+def test_close_names_are_suggested(wrong, right):
+    with pytest.raises(ScenarioError, match=f"did you mean '{right}'"):
+        io.simulate(io.Machine(), [dd(cgroup=wrong)])
+
+
+def test_a_scenario_that_can_never_go_on_says_who_waits_for_what():
+    from iosched.engine import codes as c
+    from iosched.engine.loop import run
+    from iosched.programs import compile_scenario
+    from iosched.simulation import _stuck
+
+    scenario = io.Scenario(io.Machine(), [dd(count=1)])
+    s = compile_scenario(scenario)
+    s.tasks[1].state = c.T_DONE  # a jbd2 that is gone
+    assert run(s, c.NEVER - 1, c.NEVER) == c.STOP_STUCK
+    assert "dd waits for a journal commit" in _stuck(s, scenario)
+
+
+def test_nothing_half_done_is_left_behind(tmp_path, capsys):
+    target = tmp_path / "file"
+    target.write_text("in the way")
+    assert main(["reproduce", "dsync", "--out", str(target / "reports")]) == 2
+    assert target.read_text() == "in the way"
+    assert "--out" in capsys.readouterr().err
+
+
+GOOD = """
+[machine]
+kernel = "4.19"
+[machine.device]
+completion_us = 100
+[machine.scheduler]
+name = "cfq"
+[[job]]
+count = 20
+cgroup = "user.slice"
+"""
+
+
+def test_a_scenario_file_runs(tmp_path, capsys):
+    path = tmp_path / "s.toml"
+    path.write_text(GOOD)
+    assert main(["run", str(path)]) == 0
+    assert "10240 bytes (10 kB, 10 KiB) copied" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        ('kernel = "4.19"', 'kernel = "4.19"\nschedular = "cfq"', "schedular"),
+        ("completion_us", "complete_us", "complete_us"),
+        ('name = "cfq"', 'name = "cfq"\nslice_idel = 3', "slice_idel"),
+        ('name = "cfq"', 'nam = "cfq"', "name"),
+        ("count = 20", "cuont = 20", "cuont"),
+        ("[[job]]", "[job]", "job"),
+        ("[machine]", "[machien]", "machien"),
+        ('"user.slice"', '"user.slcie"', "user.slice"),
+        ("count = 20", "count = ", "TOML"),
+        ('kernel = "4.19"', 'kernel = "4.19"\nhost = 3', "host"),
+        ('kernel = "4.19"', 'kernel = "4.19"\nfilesystem = "zfs"', "zfs"),
+    ],
+)
+def test_a_mistake_in_a_scenario_file_is_named(tmp_path, capsys, old, new, word):
+    path = tmp_path / "s.toml"
+    path.write_text(GOOD.replace(old, new))
+    assert main(["run", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert word in error and error.count("\n") == 1
+
+
+def test_help_and_version_exit_cleanly(capsys):
+    for words in (["--help"], ["--version"], ["reproduce", "--help"]):
+        with pytest.raises(SystemExit) as done:
+            main(words)
+        assert done.value.code == 0
+    assert "iosched" in capsys.readouterr().out
