@@ -22,7 +22,7 @@ from ..engine.codes import (
     TR_PREEMPT,
     WRITE,
 )
-from ..engine.jit import jit
+from ..engine.jit import jit, out_of_line
 from ..engine.lists import insert_sorted, pop_front, push_back, remove
 from ..engine.requests import is_sync
 from ..engine.trace import record
@@ -102,6 +102,7 @@ def merge_list(s, d, task, op, flags):
 @jit
 def insert(s, ri):
     """A request enters BFQ (1.8). The caller runs the queue afterwards."""
+    out_of_line()
     r = s.requests[ri]
     d = r.dev
     c = s.bfq[d]
@@ -210,6 +211,7 @@ def end_wait(s, d, i, ri):
 @jit
 def become_busy(s, d, i, ri):
     """The queue had nothing; now it has. It may be raised, and it may take the device from the queue in service."""
+    out_of_line()
     c = s.bfq[d]
     q = s.bfq_queues[i]
     follow_burst(s, d, i)
@@ -339,6 +341,7 @@ def head_distance(sector, last, c):
 @jit
 def following_request(s, d, ri):
     """The next request after `ri` leaves its queue: an expired one, once a slot, else the better neighbour."""
+    out_of_line()
     r = s.requests[ri]
     q = s.bfq_queues[r.queue]
     oldest = s.lists[q.fifo].head
@@ -403,6 +406,7 @@ def request_grew(s, ri, front):
 @jit
 def dispatch(s, d):
     """The request to issue now, or NONE."""
+    out_of_line()
     c = s.bfq[d]
     n = pop_front(s, c.dispatch_list)
     if n != NONE:
@@ -458,6 +462,7 @@ def polled_empty(s, d):
 @jit
 def select_queue(s, d):
     """Keep the queue in service, inject into it, wait for it, or choose another; NONE to send nothing."""
+    out_of_line()
     c = s.bfq[d]
     if c.in_service != NONE:
         i = c.in_service
@@ -525,6 +530,7 @@ def tag_limit(s, d, op, flags):
 @jit
 def completed(s, ri):
     """A request is back: learn from it, then wait for the next of its queue or end the slot. True runs kblockd."""
+    out_of_line()
     r = s.requests[ri]
     d = r.dev
     c = s.bfq[d]
@@ -564,6 +570,7 @@ def completed(s, ri):
 @jit
 def timer_fired(s, d):
     """The queue in service did not come back in time (1.10). kblockd dispatches afterwards."""
+    out_of_line()
     c = s.bfq[d]
     if c.in_service == NONE:
         return

@@ -5,7 +5,7 @@ of requests in the device, learnt from how much the injected ones slow its own.
 """
 
 from ..engine.codes import MSEC, NONE
-from ..engine.jit import jit
+from ..engine.jit import jit, out_of_line
 from .bfq_estimators import jiffies, seeky
 from .bfq_tables import SMALL_NONROTATIONAL
 from .bfq_wf2q import active_node
@@ -70,6 +70,7 @@ def arm_measurement(s, d, i):
 @jit
 def update_limit(s, d, i):
     """The timed request is done: adapt the limit and the baseline (1.11). Called before the completion is counted."""
+    out_of_line()
     c = s.bfq[d]
     q = s.bfq_queues[i]
     took = s.sim[0].now - c.arrived_empty
@@ -94,6 +95,7 @@ def update_limit(s, d, i):
 @jit
 def choose_by_limit(s, d, i):
     """A queue to serve meanwhile, or NONE (1.11): the one that was inserted last comes first."""
+    out_of_line()
     c = s.bfq[d]
     q = s.bfq_queues[i]
     limit = q.inject_limit

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..engine.codes import NONE, USEC
-from ..engine.jit import jit
+from ..engine.jit import jit, out_of_line
 from ..engine.lists import push_front, remove
 from ..knobs import check, knob
 from .bfq_estimators import jiffies
@@ -93,6 +93,7 @@ def looks_for_waker(s, c, q, i):
 @jit
 def check_waker(s, d, i):
     """A sync request came to a queue without requests: was another queue's completion its cause (2.1)?"""
+    out_of_line()
     c = s.bfq[d]
     q = s.bfq_queues[i]
     if not looks_for_waker(s, c, q, i):

@@ -7,7 +7,7 @@ is the group's entity in service. Lists stand in for trees: they hold as many ro
 """
 
 from ..engine.codes import NONE
-from ..engine.jit import jit
+from ..engine.jit import jit, out_of_line
 from ..engine.lists import insert_sorted, push_front, remove
 from .bfq_tables import BE, IDLE, IDLE_CLASS_DELAY, RT, TREES
 
@@ -93,6 +93,7 @@ def first_eligible(s, tree):
 @jit
 def next_entity(s, g):
     """The group's next entity: classes in strict order."""
+    out_of_line()
     for ioclass in (RT, BE, IDLE):
         e = first_eligible(s, s.bfq_trees[g * TREES + ioclass])
         if e != NONE:
@@ -103,6 +104,7 @@ def next_entity(s, g):
 @jit
 def settle_vtime(s, g):
     """Let virtual time jump where nothing is in service."""
+    out_of_line()
     if s.bfq_groups[g].serving != NONE:
         return
     for ioclass in range(TREES):
@@ -123,6 +125,7 @@ def apply_weight(s, e):
 @jit
 def enqueue(s, e, shifted):
     """Into the active list, with the finish that its budget gives."""
+    out_of_line()
     row = s.bfq_entities[e]
     tree = s.bfq_trees[row.tree]
     apply_weight(s, e)
@@ -173,6 +176,7 @@ def requeue(s, e):
 @jit
 def activate_up(s, e, residual, always):
     """Activate or requeue the entity and every group above it as far as something changes for them."""
+    out_of_line()
     while True:
         row = s.bfq_entities[e]
         g = row.group
@@ -196,6 +200,7 @@ def activate_up(s, e, residual, always):
 @jit
 def deactivate_up(s, e):
     """The entity leaves, and with it every group that becomes empty by that."""
+    out_of_line()
     while True:
         row = s.bfq_entities[e]
         g = row.group
@@ -241,6 +246,7 @@ def forget_idle(s, tree):
 @jit
 def charge(s, e, amount):
     """Book `amount` sectors of service at every level."""
+    out_of_line()
     while True:
         row = s.bfq_entities[e]
         tree = s.bfq_trees[row.tree]
@@ -255,6 +261,7 @@ def charge(s, e, amount):
 @jit
 def choose_next(s, d):
     """Walk down from the root and take the next queue into service; NONE when no queue is active."""
+    out_of_line()
     c = s.bfq[d]
     g = c.root
     while True:

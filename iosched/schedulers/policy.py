@@ -135,6 +135,7 @@ def keeps_sector_order(s, d):
 @jit
 def polled_empty(s, d):
     """The block layer asks for more although nothing is queued; a scheduler may use the moment."""
+    out_of_line()
     if s.devices[d].scheduler == BFQ:
         bfq.polled_empty(s, d)
 
@@ -142,6 +143,7 @@ def polled_empty(s, d):
 @jit
 def tag_limit(s, d, op, flags):
     """Requests that may be allocated before one of this kind has to wait (blk-mq)."""
+    out_of_line()
     if s.devices[d].scheduler == BFQ:
         return bfq.tag_limit(s, d, op, flags)
     return s.devices[d].nr_requests
