@@ -129,11 +129,8 @@ def creation_reads(machine: Machine, job: Dd) -> Program:
     fs = machine.filesystem
     if not isinstance(fs, Ext4):
         return []
-    count = fs.creation_reads
-    if count is None:
-        count = 3 if machine.version < "5.10" else 5
     program: Program = []
-    for k in range(count):
+    for k in range(fs.creation_reads):
         place = job.partition * PARTITION_SECTORS + METADATA_AREAS[k % 2] + k // 2 * c.PAGE_SECTORS
         program += [(c.OP_READ_BLOCK, place, 0), (c.OP_WAIT, 0, 0)]
     return program

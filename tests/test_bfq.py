@@ -2,7 +2,7 @@
 
 The patterns are those of `dd oflag=dsync bs=512` on a constant-time device, measured on real kernels under a
 deterministic clock (../shared/data: kernel/dd.csv, kernel/dd_per_write.csv, anatomy/, README.md). Their first writes
-show that BFQ had not met jbd2 before: `quiet_before=None`.
+show that BFQ had not met jbd2 before.
 """
 
 from __future__ import annotations
@@ -23,11 +23,18 @@ import iosched as io
 from iosched.cgroups import Cgroup, Cgroups
 from iosched.engine import codes as c
 from iosched.errors import ScenarioError
+from iosched.kernels import Kernel
 from iosched.schedulers import BFQ, WakerRules, waker_rules
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared" / "data"
 MS = 1000.0  # us
+
+
+def measured_ext4(kernel: str, **options: object) -> io.filesystems.Ext4:
+    """The file system of the measurements: BFQ has not seen jbd2 yet, and dd's file is the first one created."""
+    reads = 5 if Kernel(kernel) >= "5.10" else 3  # reads_reqs of the rows with role=disk
+    return io.filesystems.Ext4(quiet_before=None, creation_reads=reads, **options)
 
 
 def run(
@@ -48,7 +55,7 @@ def run(
         device=io.devices.null(
             completion_us, rotational=rotational, write_cache=write_cache, fua=not version.startswith("4.")
         ),
-        filesystem=io.filesystems.Ext4(quiet_before=None),
+        filesystem=measured_ext4(version),
     )
     return io.simulate(machine, [io.workloads.dd(count=count, cgroup=cgroup)], trace=trace)
 
@@ -351,7 +358,7 @@ def simulate_row(row: dict[str, str]) -> float:
     layout = row["same_cgroup_as_jbd2"]
     place = {"yes": "dd:root jbd2:root", "no": "dd:user.slice jbd2:root"}.get(layout, layout)
     dd, jbd2 = (word.partition(":")[2].replace("root", "/") for word in place.split())
-    filesystem = io.filesystems.Ext4(jbd2_cgroup=jbd2, quiet_before=None)
+    filesystem = measured_ext4(row["kernel"], jbd2_cgroup=jbd2)
     bs, count = map(int, re.search(r"bs(\d+)_n(\d+)", row["workload"]).groups())
     machine = io.Machine(
         kernel=row["kernel"],
