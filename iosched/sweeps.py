@@ -285,7 +285,8 @@ def _closed_form(scenarios: list[Scenario], axes: dict[str, list[Any]], metrics:
     """The same points by formula: one call for each combination of the knobs that are not numbers."""
     import numpy as np
 
-    from .queueing import NUMERIC, closed_form
+    from .queueing import closed_form
+    from .queueing.knobs import NUMERIC
 
     attributes = {"time_per_op_s": "time_per_op", "bytes_per_s": "bytes_per_s", "idles_per_op": "idles_per_op"}
     wanted = [name for name in metrics if name in attributes]

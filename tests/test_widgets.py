@@ -19,6 +19,9 @@ pytest.importorskip("ipywidgets")
 
 from iosched import widgets
 from iosched.plots import knob_metadata
+from iosched.widgets import canvas as canvas_module
+from iosched.widgets import explorer as explorer_module
+from iosched.widgets import machines
 
 VM = "thread 0 VM 4.19"
 
@@ -98,7 +101,7 @@ def test_the_story_of_the_thread(explorer):
     explorer.reset.click()
     turn["filesystem.jbd2_cgroup"].value = "user.slice"
     assert explorer.result.bytes_per_s > 1.4e6
-    turn["dd.cgroup"].value = widgets.NESTED
+    turn["dd.cgroup"].value = explorer_module.NESTED
     assert explorer.result.bytes_per_s < 64e3, "jbd2 in an ancestor may preempt dd, dd not jbd2"
 
 
@@ -153,7 +156,7 @@ def test_an_impossible_machine_is_one_sentence(explorer, monkeypatch):
     def impossible(*_, **__):
         raise io.ScenarioError("device: it is a teapot.")
 
-    monkeypatch.setattr(widgets, "simulate", impossible)
+    monkeypatch.setattr(explorer_module, "simulate", impossible)
     before = explorer.picture.value
     explorer.controls["scheduler.slice_idle"].value = 1
     assert said(explorer) == "device: it is a teapot." and explorer.picture.value == before
@@ -190,7 +193,7 @@ def test_presets_are_their_machines(explorer, name):
     assert explorer.machine.kernel == preset.machine.kernel
     assert explorer.machine.host == preset.machine.host
     assert explorer.machine.scheduler_name == preset.machine.scheduler_name
-    reference = io.simulate(preset.machine, io.workloads.dd(count=widgets.WRITES, cgroup=preset.cgroup))
+    reference = io.simulate(preset.machine, io.workloads.dd(count=machines.WRITES, cgroup=preset.cgroup))
     assert explorer.result.time_per_op == pytest.approx(reference.time_per_op, rel=1e-3)
     labels = [t.get_text() for t in explorer.canvas.curve_axes.get_legend().get_texts()]
     assert all(label in labels for label in preset.published)
@@ -223,7 +226,7 @@ def test_the_ghost_is_the_curve_before_the_last_turn(explorer):
 
 
 def test_the_curve_can_run_over_every_knob(explorer):
-    for x in widgets.CURVES:
+    for x in explorer_module.CURVES:
         explorer.curve.value = x
         assert x in explorer.table and explorer.table.bytes_per_s.gt(0).all()
         error = explorer.table.closed_form_bytes_per_s / explorer.table.bytes_per_s - 1
@@ -238,7 +241,7 @@ def test_artists_are_kept_and_the_size_is_fixed(explorer):
     kept = [id(a) for a in (canvas.figure, canvas.dots, canvas.now, *canvas.bars.values())]
     explorer.controls["scheduler.slice_idle"].value = 3
     assert kept == [id(a) for a in (canvas.figure, canvas.dots, canvas.now, *canvas.bars.values())]
-    assert explorer.picture.layout.height == f"{widgets.HEIGHT}px"
+    assert explorer.picture.layout.height == f"{canvas_module.HEIGHT}px"
     assert explorer.picture.value[16:24] == b"\x00\x00\x048\x00\x00\x02\x80", "1080 x 640, in the PNG's own header"
     assert canvas.now.get_xdata() == [3.0]
 
@@ -247,7 +250,7 @@ def test_the_png_is_one(explorer):
     import matplotlib.image
 
     pixels = matplotlib.image.imread(streams.BytesIO(explorer.picture.value))
-    assert pixels.shape == (widgets.HEIGHT, widgets.WIDTH, 3) and pixels.min() < 0.2 < 0.9 < pixels.max()
+    assert pixels.shape == (canvas_module.HEIGHT, canvas_module.WIDTH, 3) and pixels.min() < 0.2 < 0.9 < pixels.max()
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -257,7 +260,7 @@ def test_the_png_is_one(explorer):
 @pytest.mark.parametrize("name", list(widgets.presets()))
 def test_the_code_runs_and_is_the_same_machine(explorer, name, capsys):
     explorer.preset.value = name
-    explorer.controls["dd.cgroup"].value = widgets.NESTED
+    explorer.controls["dd.cgroup"].value = explorer_module.NESTED
     explorer.controls["device.completion_us"].value = 123.456
     explorer.code_button.click()
     space: dict = {}
@@ -341,7 +344,7 @@ def test_a_prediction_unlocks_and_is_drawn():
     assert not explorer.controls["scheduler"].disabled
     assert said(explorer).startswith("It is 6") and "times too high" in said(explorer)
     assert explorer.canvas.guess.get_ydata() == [800, 800]
-    explorer.preset.value = widgets.MEASURED
+    explorer.preset.value = machines.MEASURED
     assert len(explorer.canvas.guess.get_ydata()) == 0, "it was made for another machine"
 
 

@@ -1,0 +1,125 @@
+"""The machines to begin with, their published figures, and a machine as code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
+from typing import Any
+
+from ..cgroups import Cgroups
+from ..ddline import rate
+from ..devices import ConstantTime, null
+from ..host import fitted_host
+from ..scenario import Machine
+from ..schedulers import SCHEDULERS, available
+from ..workloads import Dd
+
+WRITES = 300  # a run of the explorer
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A machine of the thread, where dd runs on it, and what was published: label -> bytes/s, or (low, high)."""
+
+    machine: Machine
+    cgroup: str = "user.slice"
+    published: Mapping[str, Any] = field(default_factory=dict)
+
+
+MACHINES = {  # name in threads.dsync.BASELINES -> name of the preset
+    "vm-4.19": "thread 0 VM 4.19",
+    "vm-5.2-rc": "thread 0 VM 5.2-rc",
+    "box-5.1": "second machine of thread 0, 5.1",
+}
+MEASURED = "kernel measurement 4.19 (100 us)"
+
+
+@cache
+def presets() -> dict[str, Preset]:
+    """The explorer's machines by name: the thread's, fitted on their baseline, and the measured kernels'.
+
+    >>> list(presets())[0]
+    'thread 0 VM 4.19'
+    """
+    from ..threads.dsync import BASELINES, machine
+
+    out = {}
+    for name in BASELINES:
+        base = machine(name)
+        chosen = base.with_(scheduler="cfq") if "cfq" in available(base.version) else base
+        out[MACHINES.get(name, f"thread 0: {name}")] = Preset(chosen, published=_published(name))
+    plain = Machine(kernel="4.19", device=null(completion_us=100), scheduler="cfq")
+    out[MEASURED] = Preset(plain, published=_measured())
+    out["the same under kernel 4.4 (older group rule)"] = Preset(plain.with_(kernel="4.4"))
+    vm, said = out[MACHINES["vm-4.19"]].machine, _published("vm-4.19")
+    out["the VM on a solid-state drive"] = Preset(vm.with_(**{"device.rotational": False}), published=said)
+    out["the VM on a disk with a write cache"] = Preset(vm.with_(**{"device.write_cache": True}), published=said)
+    return out
+
+
+def _published(name: str) -> dict[str, tuple[float, float]]:
+    """Label and range of the throughputs published for one of the thread's machines, from the claims."""
+    from ..threads import claims, show
+
+    out: dict[str, tuple[float, float]] = {}
+    for claim in claims("dsync"):
+        if claim.machine == name and claim.quantity == "throughput" and claim.experiment in SCHEDULERS_PUBLISHED:
+            low, high = show(claim.low, claim.unit), show(claim.high, claim.unit)
+            shown, ends = f"{low} to {high}", (claim.low, claim.high)
+            if low == high:  # one number: its band is what the claim allows
+                shown = f"{low} (±{claim.tolerance:.0%})".replace("%", " %")
+                ends = (claim.low / (1 + claim.tolerance), claim.high * (1 + claim.tolerance))
+            if ends not in out.values():
+                out[f"published, {claim.experiment}: {shown}"] = ends
+    return out
+
+
+SCHEDULERS_PUBLISHED = (*SCHEDULERS, "bfq")
+
+
+def _measured() -> dict[str, float]:
+    """What a real 4.19 did under CFQ and noop on the 100 us device."""
+    from ..threads import claims
+    from ..threads.dsync import kernel_value
+
+    found = {c.experiment: kernel_value(c) for c in claims("dsync") if c.id in ("T0-001", "T0-002")}
+    return {f"measured, {name}: {rate(value)}": value for name, value in found.items() if value}
+
+
+def code_of(machine: Machine, job: Dd) -> str:
+    """The constructor calls that make this machine and this job, and run them: to be pasted into a cell.
+
+    >>> print(code_of(Machine(kernel="4.19", scheduler="noop"), dd(count=9)).splitlines()[2])
+    vm = io.Machine(kernel='4.19', scheduler=io.Noop())
+    """
+    parts = [f"kernel={machine.kernel!r}"]
+    for name in ("device", "filesystem", "scheduler"):
+        value = getattr(machine, name)
+        if name == "scheduler" or value != Machine.__dataclass_fields__[name].default:
+            parts.append(f"{name}={_call(value)}")
+    head = "import iosched as io\n"
+    if machine.host == fitted_host(machine.kernel, machine.host.speed) != fitted_host(machine.kernel):
+        head += "from iosched.host import fitted_host\n"
+        parts.append(f"host=fitted_host({machine.kernel!r}, speed={machine.host.speed:g})")
+    elif machine.host != fitted_host(machine.kernel):
+        parts.append(f"host={_call(machine.host)}")
+    if machine.cgroups != Cgroups():
+        parts.append(f"cgroups={[p for p in machine.cgroups.paths if p != '/']!r}")
+    if machine.nr_requests is not None:
+        parts.append(f"nr_requests={machine.nr_requests}")
+    one_line = ", ".join(parts)
+    call = f"io.Machine({one_line})"
+    if len(call) > 110:
+        call = "io.Machine(\n" + "".join(f"    {part},\n" for part in parts) + ")"
+    return f"{head}\nvm = {call}\nresult = io.simulate(vm, {_call(job)})\nprint(result)\n"
+
+
+def _call(value: Any) -> str:
+    """A frozen dataclass as its constructor call, without the fields that have their default."""
+    if not is_dataclass(value):
+        return repr(value)
+    given = [f"{f.name}={getattr(value, f.name)!r}" for f in fields(value) if getattr(value, f.name) != f.default]
+    name = type(value).__name__
+    door = {ConstantTime: "io.devices.ConstantTime", Dd: "io.workloads.dd"}.get(type(value), f"io.{name}")
+    return f"{door}({', '.join(given)})"
