@@ -6,18 +6,22 @@ are in `engine/tasks.py`.
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
+
 import numpy as np
 
 from .cgroups import parent_of
 from .engine import codes as c
 from .engine.loop import run
 from .engine.state import State, allocate
-from .engine.tables import OP
+from .engine.tables import OP, STEP
 from .filesystems import XFS, Ext4, Raw
+from .loads import read_load
 from .scenario import Machine, Scenario
 from .schedulers import BFQ, CFQ, SCHEDULERS, Deadline
 from .schedulers.cfq_state import BE
-from .workloads import IOCLASSES, Dd
+from .workloads import IOCLASSES, Dbench, Dd, Job
 
 PARTITION_SECTORS = 1 << 25  # 16 GiB a partition
 FILE_AREA = 266_240  # where a partition's files begin, its log begins at LOG_AREA (as on the measured file systems)
@@ -42,7 +46,7 @@ def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
     fs = machine.filesystem
     partitions = sorted({job.partition for job in scenario.jobs})
     workers = 0 if isinstance(fs, Raw) or (isinstance(fs, XFS) and log_writer(machine) == "caller") else len(partitions)
-    programs = [dd_program(machine, job) for job in scenario.jobs]
+    programs = [program_of(machine, job) for job in scenario.jobs]
     programs += [worker_program(machine) for _ in range(workers)]
     starts = np.cumsum([0] + [len(p) for p in programs])
     ops = np.array([op for program in programs for op in program], dtype=OP).view(np.recarray)
@@ -51,6 +55,8 @@ def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
         n_devices=1,
         n_tasks=len(programs),
         ops=ops,
+        steps=steps_of(scenario),
+        n_seconds=sum(seconds_of(job) for job in scenario.jobs),
         n_files=len(scenario.jobs),
         n_journals=len(partitions),
         n_groups=len(machine.cgroups.paths),
@@ -74,6 +80,9 @@ def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
     sim.live = len(scenario.jobs)
     sim.trace_on = int(trace_rows > 0)
     for task, job in enumerate(scenario.jobs):
+        if isinstance(job, Dbench):
+            s.tasks[task].counting_from += sim.epoch
+            s.tasks[task].stop_at += sim.epoch
         schedule_start(s, task, sim.epoch + round(job.start * c.SEC))
     return s
 
@@ -97,6 +106,33 @@ def live_through_mount(s: State, quiet_ns: int) -> None:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # programs
+
+
+def program_of(machine: Machine, job: Job) -> Program:
+    """What one process does."""
+    return dbench_program(machine, job) if isinstance(job, Dbench) else dd_program(machine, job)
+
+
+def dbench_program(machine: Machine, job: Dbench) -> Program:
+    """What one client does until its time is over: the operations up to the next flush, and that flush."""
+    begin = creation_reads(machine, job)
+    loop: Program = [(c.OP_NEXT_STEP, round(machine.host.scaled("dbench_op_us") * c.USEC), 0), (c.OP_STEP_WRITE, 0, 0)]
+    loop += [(c.OP_START, 0, 0), *write_back(), *durable_if_changed(machine), (c.OP_END, 0, 0)]
+    return [*begin, *loop, (c.OP_JUMP, len(begin), 0)]
+
+
+def durable_if_changed(machine: Machine) -> Program:
+    """The rest of an fsync whose file may have nothing to commit: then only the device's cache is flushed."""
+    flush: Program = [(c.OP_FLUSH, 0, 0), (c.OP_WAIT, 0, 0)]
+    fs = machine.filesystem
+    if isinstance(fs, Raw):
+        return flush
+    if isinstance(fs, Ext4) and not fs.barrier:
+        flush = []
+    if isinstance(fs, Ext4) or log_writer(machine) == "worker":
+        return [(c.OP_COMMIT, 0, len(flush)), *flush]
+    commit = [*durable(machine), (c.OP_SKIP, len(flush), 0)]
+    return [(c.OP_SKIP_IF_CLEAN, len(commit), 0), *commit, *flush]
 
 
 def dd_program(machine: Machine, job: Dd) -> Program:
@@ -219,6 +255,7 @@ def fill_sim(s: State, scenario: Scenario) -> None:
     sim.cpus = host.cpus
     sim.wakeup_ns = round(host.scaled("wakeup_us") * c.USEC)
     name = "request_us" if scenario.machine.legacy else "request_mq_us"
+    sim.tick_ns = c.SEC // host.hz
     sim.request_ns = round(host.scaled(name) * c.USEC)
 
 
@@ -273,7 +310,8 @@ def fill_jobs(s: State, scenario: Scenario, partitions: list[int], starts: np.nd
         t.pc = place_program(s, starts, i)
         t.group = machine.cgroups.index(job.cgroup)
         t.file = i
-        t.left = job.count
+        t.left = getattr(job, "count", 0)
+        fill_load(s, t, i, scenario)
         t.ioprio = job.ioprio
         t.ioclass = IOCLASSES.index(job.ioclass)
         t.state = c.T_READY
@@ -282,6 +320,40 @@ def fill_jobs(s: State, scenario: Scenario, partitions: list[int], starts: np.nd
         f.first = job.partition * PARTITION_SECTORS + FILE_AREA + i * FILE_SECTORS
         f.metadata = int(not isinstance(machine.filesystem, Raw))
         t.journal = f.journal
+        f.size_limit = FILE_SECTORS * 512
+        f.tick = c.NONE
+
+
+def steps_of(scenario: Scenario) -> np.ndarray:
+    """The loads of all dbench jobs, one behind the other; an empty row where there is none."""
+    tables = [read_load(load) for load in loads_of(scenario)]
+    return np.concatenate(tables).view(np.recarray) if tables else np.zeros(1, STEP).view(np.recarray)
+
+
+def loads_of(scenario: Scenario) -> list[str | Path | None]:
+    """The distinct loads of a scenario's jobs."""
+    return list(dict.fromkeys(job.load for job in scenario.jobs if isinstance(job, Dbench)))
+
+
+def seconds_of(job: Job) -> int:
+    """Rows of the second-by-second table that a job fills."""
+    return math.ceil(job.start + job.warmup_s + job.runtime) + 1 if isinstance(job, Dbench) else 0
+
+
+def fill_load(s: State, t: np.record, i: int, scenario: Scenario) -> None:
+    """Where a dbench client finds its load, and when it begins to count and stops."""
+    job = scenario.jobs[i]
+    if not isinstance(job, Dbench):
+        return
+    loads = loads_of(scenario)
+    at = loads.index(job.load)
+    t.first_step = sum(len(read_load(load)) for load in loads[:at])
+    t.n_steps = len(read_load(job.load))
+    t.step = c.NONE
+    t.first_second = sum(seconds_of(other) for other in scenario.jobs[:i])
+    t.n_seconds = seconds_of(job)
+    t.counting_from = round((job.start + job.warmup_s) * c.SEC)
+    t.stop_at = t.counting_from + round(job.runtime * c.SEC)
 
 
 def fill_workers(s: State, scenario: Scenario, partitions: list[int], starts: np.ndarray) -> None:

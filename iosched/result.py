@@ -5,6 +5,7 @@ Everything here is a view on the engine's tables, in SI units.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from .engine.tasks import HISTOGRAM_SUB
 from .errors import ScenarioError
 from .filesystems import XFS
 from .scenario import Scenario
+from .workloads import Dbench, Dd
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +86,32 @@ class Result:
         """Seconds from a job's start to its end, or to the end of the run."""
         t = self.state.tasks[job]
         ended = t.end if t.state == c.T_DONE else self.state.sim[0].now
-        return max(int(ended - self.state.sim[0].epoch) * NS - self.scenario.jobs[job].start, 0.0)
+        return max(int(ended - self.state.sim[0].epoch) * NS - self.counted_from(job), 0.0)
+
+    def counted_from(self, job: int) -> float:
+        """Simulated second from which a job counts: its start, or the end of dbench's warm-up."""
+        one = self.scenario.jobs[job]
+        return one.start + getattr(one, "warmup_s", 0.0)
+
+    @property
+    def throughput_MBs(self) -> float:
+        """All jobs together in 10^6 bytes a second, dbench's MB/s."""
+        return self.bytes_per_s * 1e-6
+
+    @cached_property
+    def course(self) -> pd.DataFrame:
+        """dbench second by second, all clients together, with the warm-up: columns second, counted, bytes_per_s."""
+        import pandas as pd
+
+        tasks = [self.state.tasks[i] for i, job in enumerate(self.scenario.jobs) if isinstance(job, Dbench)]
+        length = min(math.ceil(self.elapsed), max((int(t.n_seconds) for t in tasks), default=0))
+        total = np.zeros(length, np.int64)
+        for t in tasks:
+            own = self.state.seconds.n[int(t.first_second) : int(t.first_second) + min(length, int(t.n_seconds))]
+            total[: len(own)] += own
+        begin = min((self.counted_from(i) for i, j in enumerate(self.scenario.jobs) if isinstance(j, Dbench)), default=0)
+        second = np.arange(length)
+        return pd.DataFrame({"second": second, "counted": second >= begin, "bytes_per_s": total.astype(float)})
 
     @property
     def time_per_op(self) -> float:
@@ -106,7 +133,25 @@ class Result:
     @property
     def dd_lines(self) -> list[str]:
         """What each dd prints at its end."""
-        return [dd_lines(r.operations, r.bytes, r.elapsed_s) for r in self.jobs.itertuples()]
+        rows = zip(self.jobs.itertuples(), self.scenario.jobs, strict=True)
+        return [dd_lines(r.operations, r.bytes, r.elapsed_s) for r, job in rows if isinstance(job, Dd)]
+
+    @property
+    def dbench_lines(self) -> list[str]:
+        """dbench's table, of the one operation that waits for the device, and its last line; none without dbench."""
+        rows = self.jobs[[isinstance(job, Dbench) for job in self.scenario.jobs]]
+        if rows.empty:
+            return []
+        n = int(rows.operations.sum())
+        mean = 1e3 * float((rows.latency_mean_s * rows.operations).sum()) / n if n else 0.0
+        worst = 1e3 * float(rows.latency_max_s.max()) if n else 0.0
+        rate = float(rows.bytes_per_s.sum()) * 1e-6
+        return [
+            f" {'Operation':<22}{'Count':>8}{'AvgLat':>10}{'MaxLat':>10}",
+            f" {'-' * 50}",
+            f" {'Flush':<22}{n:>8}{mean:>10.3f}{worst:>10.3f}",
+            f"Throughput {rate:g} MB/sec  {len(rows)} clients  {len(rows)} procs  max_latency={worst:.3f} ms",
+        ]
 
     # -----------------------------------------------------------------------------------------------------------------
     # where the time went
@@ -238,7 +283,7 @@ class Result:
 
     def __repr__(self) -> str:
         budget = self.time_budget
-        lines = "\n".join(self.dd_lines)
+        lines = "\n".join(self.dd_lines + self.dbench_lines)
         shown = budget.assign(share=(budget.share * 100).round(1), per_op_us=(budget.per_op_s * 1e6).round(1))
         return (
             f"{lines}\n\n{self.iostat.round(2).to_string(index=False)}\n\n"

@@ -13,7 +13,7 @@ from .errors import ScenarioError, number, unknown
 from .filesystems import XFS, Ext4, Raw, filesystem
 from .host import Host, fitted_host
 from .kernels import Kernel
-from .workloads import Dd
+from .workloads import Dbench, Dd, Job
 
 
 @dataclass(frozen=True)
@@ -111,18 +111,19 @@ class Scenario:
     """
 
     machine: Machine
-    jobs: Sequence[Dd]
+    jobs: Sequence[Job]
 
     def __post_init__(self) -> None:
         if not isinstance(self.machine, Machine):
             raise ScenarioError(f"machine: {self.machine!r} is not a machine; give an iosched.Machine.")
-        jobs = (self.jobs,) if isinstance(self.jobs, Dd) else tuple(self.jobs)
+        jobs = (self.jobs,) if isinstance(self.jobs, Job) else tuple(self.jobs)
+        jobs = tuple(one for job in jobs for one in (job.expanded() if isinstance(job, Dbench) else (job,)))
         object.__setattr__(self, "jobs", jobs)
         if not jobs:
             raise ScenarioError("jobs: the list is empty, so nothing can ever happen; give at least one job.")
         if len(jobs) > 56:
             raise ScenarioError(f"jobs: {len(jobs)} are too many; allowed are 1 to 56.")
         for job in jobs:
-            if not isinstance(job, Dd):
-                raise ScenarioError(f"jobs: {job!r} is not a job; give one of iosched.workloads, such as dd().")
+            if not isinstance(job, Job):
+                raise ScenarioError(f"jobs: {job!r} is not a job; give one of iosched.workloads, such as dd() or dbench().")
             self.machine.cgroups.of(job.cgroup, f"{job.name}.cgroup")  # type: ignore[union-attr]

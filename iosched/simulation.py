@@ -12,7 +12,7 @@ from .laws import check_laws
 from .programs import compile_scenario
 from .result import Result
 from .scenario import Machine, Scenario
-from .workloads import Dd
+from .workloads import Job
 
 CHUNK_EVENTS = 1_000_000  # between two chunks a run can be interrupted and progress is shown
 TRACE_ROWS = 1 << 16
@@ -26,7 +26,7 @@ TASK_WAITS = {
 
 def simulate(
     machine: Machine,
-    jobs: list[Dd] | tuple[Dd, ...] | Dd,
+    jobs: list[Job] | tuple[Job, ...] | Job,
     *,
     until: float | None = None,
     trace: bool = False,
@@ -69,7 +69,7 @@ def _bar(progress: bool, scenario: Scenario):
     """A tqdm bar over the jobs' operations, or one that shows nothing."""
     from tqdm.auto import tqdm
 
-    return tqdm(total=sum(job.count for job in scenario.jobs), unit="op", disable=not progress, leave=False)
+    return tqdm(total=sum(getattr(job, "count", 0) for job in scenario.jobs) or None, unit="op", disable=not progress, leave=False)
 
 
 def _stuck(s: State, scenario: Scenario) -> str:

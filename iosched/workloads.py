@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from .errors import ScenarioError, number, unknown
 from .knobs import check, knob
@@ -80,6 +81,71 @@ def dd(bs: int | str = 512, count: int = 10_000, oflag: str | None = "dsync", co
         if name not in Dd.__dataclass_fields__:
             raise unknown("dd option", name, Dd.__dataclass_fields__)
     return Dd(bs=parse_size("dd.bs", bs), count=count, oflag=oflag or "", conv=conv or "", cgroup=cgroup, **options)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Dbench:
+    """dbench: clients that repeat the operations of a load file, each in a directory of its own, for a given time.
+
+    What a client does between two flushes costs CPU (`Host.dbench_op_us` an operation) and counts bytes; the flush is
+    an fsync of the dirty pages and whatever the journal must commit with them. MB/s are decimal and are counted from
+    the end of the warm-up on, which is a fifth of the run time in whole seconds unless it is given (both as in the
+    measured dbench 4.0 runs: 3 s have none, 16 s have 3 s). `load` is a table of flushes (`iosched.loads`), None the
+    one that dbench 4.0 ships.
+    """
+
+    clients: int = knob(1, "processes, each with the whole load", "clients", 1, 56, integer=True)
+    runtime: float = knob(16.0, "time that counts", "s", 1e-3, 86400, slider=(1, 60, "linear"))
+    warmup: float | None = knob(None, "time before that, which does not count; None: a fifth, in whole seconds", "s", 0,
+                                86400, optional=True)  # fmt: skip
+    cgroup: str = "/"
+    load: str | Path | None = None
+    partition: int = knob(0, "partition of the device, each with a file system of its own", "", 0, 15, integer=True)
+    ioprio: int = knob(4, "priority level within the class", "", 0, 7, integer=True)
+    ioclass: str = "best-effort"
+    start: float = knob(0.0, "when the processes begin", "s", 0, 1e6)
+    name: str = "dbench"
+
+    def __post_init__(self) -> None:
+        check(self, "dbench.")
+        if self.ioclass not in IOCLASSES:
+            raise unknown("dbench.ioclass", self.ioclass, IOCLASSES)
+        if not isinstance(self.load, (str, Path, type(None))):
+            raise ScenarioError(f"dbench.load: {self.load!r} is not a path; give a CSV table of flushes, or None.")
+        from .loads import read_load
+
+        flushes = len(read_load(self.load))
+        if self.clients > flushes:
+            raise ScenarioError(
+                f"dbench.clients: {self.clients} are more than the load has flushes ({flushes}); give at most {flushes}."
+            )
+
+    @property
+    def warmup_s(self) -> float:
+        """Seconds before counting begins."""
+        return float(int(self.runtime) // 5) if self.warmup is None else self.warmup
+
+    def expanded(self) -> tuple[Dbench, ...]:
+        """One job a client."""
+        return (replace(self, clients=1),) * self.clients
+
+
+def dbench(clients: int = 1, runtime: float = 16.0, cgroup: str = "/", load: str | Path | None = None,
+           **options: object) -> Dbench:  # fmt: skip
+    """A dbench run; options as the fields of `Dbench`.
+
+    Raises ScenarioError for an absurd number, a load that is not a table of flushes, or an option dbench does not have.
+
+    >>> dbench(clients=2, runtime=16).warmup_s
+    3.0
+    """
+    for name in options:
+        if name not in Dbench.__dataclass_fields__:
+            raise unknown("dbench option", name, Dbench.__dataclass_fields__)
+    return Dbench(clients=clients, runtime=runtime, cgroup=cgroup, load=load, **options)  # type: ignore[arg-type]
+
+
+Job = Dd | Dbench
 
 
 def parse_size(field: str, value: int | str) -> int:

@@ -54,7 +54,11 @@ T_READY, T_WAIT_IO, T_WAIT_COMMIT, T_SLEEP, T_WAIT_TAG, T_DONE = 0, 1, 2, 3, 4, 
     OP_JUMP,
     OP_EXIT,
     OP_READ_BLOCK,
-) = range(22)
+    OP_NEXT_STEP,
+    OP_STEP_WRITE,
+    OP_SKIP_IF_CLEAN,
+    OP_SKIP,
+) = range(26)
 
 # metadata blocks of a running ext4 transaction, one bit each; a file's own inode block is bit INODE0 + file
 META_BLOCK_BITMAP, META_GROUP_DESC, META_INODE_BITMAP, META_DIRECTORY = 1, 2, 4, 8

@@ -22,6 +22,13 @@ def dirty(s, fi, bits):
 
 
 @jit
+def dirty_others(s, fi, blocks):
+    """So many metadata blocks besides the file's own join the running transaction; they are the same ones each time."""
+    j = s.journals[s.files[fi].journal]
+    j.others = max(j.others, blocks)
+
+
+@jit
 def request_commit(s, ji, tid):
     """Ask for the commit of a transaction and wake the journal's task if it sleeps."""
     j = s.journals[ji]
@@ -37,12 +44,13 @@ def take_transaction(s, ji):
     j = s.journals[ji]
     j.committing = j.running
     j.running += 1
-    buffers = 0
+    buffers = j.others
     bits = j.mask
     while bits != 0:
         bits &= bits - 1
         buffers += 1
     j.mask = 0
+    j.others = 0
     j.blocks = buffers + (buffers + TAGS_PER_DESCRIPTOR - 1) // TAGS_PER_DESCRIPTOR
     j.sent = 0
     j.commits += 1

@@ -39,6 +39,8 @@ def allocate(
     n_devices: int,
     n_tasks: int,
     ops: np.ndarray,
+    steps: np.ndarray,
+    n_seconds: int,
     n_files: int,
     n_journals: int,
     n_groups: int,
@@ -69,6 +71,7 @@ def allocate(
         "heap": n_tasks + n_requests + n_devices + 8,
         "timers": n_devices * TIMERS_PER_DEVICE,
         "tasks": n_tasks,
+        "seconds": n_seconds,
         "files": n_files,
         "journals": n_journals,
         "requests": n_requests,
@@ -98,6 +101,7 @@ def allocate(
     }
     tables = {name: table(name, n) for name, n in rows.items()}
     tables["ops"] = ops
+    tables["steps"] = steps
     tables["lists"] = empty_lists(tables)
     s = State(tables)
     sim = s.sim[0]

@@ -14,7 +14,7 @@ from .columns import columns
 SIM = columns(
     "now epoch seq heap_n events live error cpus wakeup_ns request_ns free_request free_bio requests_made trace_on "
     "trace_n trace_rows n_devices n_tasks n_requests n_groups n_timers n_cfq_queues n_bfq_queues "
-    "n_bfq_groups first_bfq_node first_task_node"
+    "n_bfq_groups first_bfq_node first_task_node tick_ns"
 )
 DEVICE = columns(
     "scheduler legacy asynchronous_run servers depth completion_ns flush_ns write_cache fua rotational max_sectors "
@@ -28,11 +28,15 @@ EVENT = columns("at seq kind index")
 TIMER = columns("at seq")
 TASK = columns(
     "pc state outstanding group dev file journal plugged plug_list left ioprio ioclass op_start done_ops done_bytes "
-    "latency_sum latency_max latency_min end"
+    "latency_sum latency_max latency_min end step first_step n_steps counting_from stop_at first_second n_seconds"
 )
 OP = columns("code a b")
-FILE = columns("first position dirty_from dirty_to mapped_to cached_to direct_left journal metadata created tid")
-JOURNAL = columns("first sectors head running committing committed requested mask blocks sent commits task waiters")
+STEP = columns("dirty counted operations rewrite sets_time")
+FILE = columns(
+    "first position dirty_from dirty_to mapped_to cached_to direct_left journal metadata created tid last_from tick "
+    "changed size_limit"
+)
+JOURNAL = columns("first sectors head running committing committed requested mask others blocks sent commits task waiters")
 REQUEST = columns(
     "serial dev task op sector nr cmd_flags bios last_bio queue steps start issued earliest data_done fifo_time "
     "elevator pool state"
@@ -55,6 +59,8 @@ TABLES: dict[str, np.dtype] = {
     "timers": TIMER,
     "tasks": TASK,
     "ops": OP,
+    "steps": STEP,
+    "seconds": COUNT,
     "files": FILE,
     "journals": JOURNAL,
     "requests": REQUEST,
