@@ -58,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
     k.set_defaults(run=validate_command)
 
     p = commands.add_parser("fit-hosts", help="host costs of each kernel in a CSV table, from its noop and none rows")
-    p.add_argument("file", metavar="FILE.csv")
+    p.add_argument("file", metavar="FILE.csv", nargs="+")
     p.set_defaults(run=fit_hosts_command)
     return top
 
@@ -143,14 +143,13 @@ def validate_command(args: argparse.Namespace) -> int:
 
 
 def fit_hosts_command(args: argparse.Namespace) -> int:
-    """`iosched fit-hosts FILE.csv`: prints the rows of data/hosts.csv."""
+    """`iosched fit-hosts FILE.csv ...`: prints the rows of data/hosts.csv."""
     from .engine.warm import warm_up
     from .measure.hostfit import hosts_table
     from .measure.kernel_rows import read_kernel_csv
 
     warm_up(show=False)
-    runs, _ = read_kernel_csv(args.file)
-    rows = hosts_table(runs)
+    rows = hosts_table([run for file in args.file for run in read_kernel_csv(file)[0]])
     if not rows:
         raise ScenarioError("FILE: it has no noop or none row on null_blk that can be simulated.")
     writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")

@@ -27,7 +27,7 @@ class Host:
     ext4_us: float = knob(48.2, "ext4's and jbd2's own CPU of a small write with fsync", "us", 0, 1e6)
     xfs_us: float = knob(26.7, "XFS's own CPU of a small write with fsync", "us", 0, 1e6)
     raw_us: float = knob(12.9, "the block device file's own CPU of a small write with fsync", "us", 0, 1e6)
-    dbench_op_us: float = knob(19.0, "one operation of dbench between two flushes", "us", 0, 1e6)
+    dbench_op_us: float = knob(19.6, "one operation of dbench between two flushes", "us", 0, 1e6)
     cpus: int = knob(1, "processors; 0: as many as wanted", "processors", 0, 256, integer=True)
     hz: int = knob(250, "timer ticks a second (CONFIG_HZ)", "1/s", 24, 1000, integer=True)
     speed: float = knob(1.0, "how many times faster than one instruction a nanosecond", "", 1e-3, 1e3)

@@ -15,14 +15,12 @@ import numpy as np
 
 from .errors import ScenarioError
 from .host import Host, fitted_host
-from .measure.hostfit import fit_host, time_per_write_us
+from .measure.hostfit import fit_dbench, fit_host, simulated_metric
 from .measure.kernel_rows import KernelRun, Unmodelled, measured_on, read_kernel_csv
 from .schedulers import SCHEDULERS
 
 if TYPE_CHECKING:
     import pandas as pd
-
-METRIC = "time_per_write_us"
 
 
 @dataclass(frozen=True)
@@ -119,20 +117,20 @@ def compare(
             skipped.append({"run_id": run.run_id, "reason": origin})
             continue
         try:
-            simulated = time_per_write_us(run, host)
+            simulated = simulated_metric(run, host)
         except Unmodelled as reason:
             skipped.append({"run_id": run.run_id, "reason": str(reason)})
             continue
         rows.append(
             {
                 "run_id": run.run_id,
-                "metric": METRIC,
-                "measured": run.time_per_write_us,
+                "metric": run.metric,
+                "measured": run.measured,
                 "simulated": simulated,
-                "error": simulated / run.time_per_write_us - 1,
+                "error": simulated / run.measured - 1,
                 "scheduler": run.conditions["scheduler"],
                 "kernel": run.conditions["kernel"],
-                "fitted": run.without_scheduler and origin.startswith("fitted"),
+                "fitted": "fitted on" in origin and (run.without_scheduler or (run.metric == "throughput_MBs" and run.never_idles)),
             }
         )
     return Comparison(rows, skipped, hosts)
@@ -149,6 +147,10 @@ def hosts_for(runs: list[KernelRun]) -> dict[tuple[str, str], tuple[Host | None,
             continue
         own = [run for run in runs if run.machine_key == key]
         try:
+            if own[0].metric == "throughput_MBs":
+                host, largest, used = fit_dbench(own, shipped)
+                hosts[key] = (host, f"CPU of dbench fitted on its {used} rows without idling, within {largest:.1%}")
+                continue
             host, largest = fit_host(own, shipped)
             used = sum(run.without_scheduler for run in own)
             hosts[key] = (host, f"fitted on its {used} noop and none rows, within {largest:.1%}")

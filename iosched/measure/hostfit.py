@@ -35,7 +35,7 @@ def fit_host(runs: Sequence[KernelRun], prior: Host | None = None) -> tuple[Host
     measured: list[float] = []
     device_time: list[float] = []
     for run in runs:
-        if not run.without_scheduler:
+        if not run.without_scheduler or run.metric != "time_per_write_us":
             continue
         try:
             if len(scenario_of(run, host_of(run.conditions, zero))[1]) > 1:
@@ -57,6 +57,55 @@ def fit_host(runs: Sequence[KernelRun], prior: Host | None = None) -> tuple[Host
     return replace(prior, **dict(zip(COSTS, map(float, costs.round(3)), strict=True))), float(errors.max())
 
 
+def simulated_metric(run: KernelRun, host: Host) -> float:
+    """What the row measured, simulated: a time per write in us, or dbench's MB/s."""
+    return throughput_MBs(run, host) if run.metric == "throughput_MBs" else time_per_write_us(run, host)
+
+
+def throughput_MBs(run: KernelRun, host: Host) -> float:
+    """Simulated dbench throughput of a row on a host, in 10^6 bytes a second."""
+    from ..simulation import simulate
+
+    return simulate(*scenario_of(run, host_of(run.conditions, host))).throughput_MBs
+
+
+def fit_dbench(runs: Sequence[KernelRun], host: Host) -> tuple[Host, float, int]:
+    """(host, largest relative error, rows used): the cost of dbench's operations on rows of one client whose scheduler
+    never idles (noop, none, deadlines), on ext4 where there are such (an operation costs a little less on XFS).
+    Everything else about the host stays.
+
+    Time is linear in the cost, so that the mean time a byte of these rows is met in two steps. Raises ScenarioError if
+    no row is usable.
+    """
+    used = []
+    for run in runs:
+        try:
+            if run.never_idles and len(scenario_of(run, host_of(run.conditions, host))[1]) == 1:
+                throughput_MBs(run, host)
+                used.append(run)
+        except Unmodelled:
+            continue
+    if not used:
+        raise ScenarioError("FILE: it has no row of dbench without idling that can be simulated.")
+    used = [run for run in used if run.conditions["filesystem"] == "ext4"] or used
+    measured = np.array([run.measured for run in used])
+
+    def error(cost: float) -> float:
+        now = np.array([throughput_MBs(run, replace(host, dbench_op_us=cost)) for run in used])
+        return float(np.mean(measured / now - 1))
+
+    low, high = host.dbench_op_us, 1.1 * host.dbench_op_us + 1
+    at_low = error(low)
+    for _ in range(4):
+        at_high = error(high)
+        if at_high == at_low:
+            break
+        low, high, at_low = high, max(high - at_high * (high - low) / (at_high - at_low), 0.0), at_high
+    fitted = replace(host, dbench_op_us=round(high, 2))
+    now = np.array([throughput_MBs(run, fitted) for run in used])
+    return fitted, float(np.abs(now / measured - 1).max()), len(used)
+
+
 def time_per_write_us(run: KernelRun, host: Host) -> float:
     """Simulated time per write of a row on a host; for four writers the one that the row is about."""
     from ..simulation import simulate
@@ -69,15 +118,22 @@ def time_per_write_us(run: KernelRun, host: Host) -> float:
 
 
 def hosts_table(runs: Sequence[KernelRun]) -> list[dict[str, object]]:
-    """Rows of `data/hosts.csv`: one a kernel, fitted on its null_blk runs without a scheduler."""
+    """Rows of `data/hosts.csv`: one a kernel, fitted on its null_blk runs without a scheduler, and on its dbench runs
+    without idling where the table has such."""
     table = []
     for kernel in dict.fromkeys(run.conditions["kernel"] for run in runs if "+" not in run.conditions["kernel"]):
-        own = [run for run in runs if run.machine_key == (kernel, "null_blk")]
+        every = [run for run in runs if run.machine_key == (kernel, "null_blk")]
+        own = [run for run in every if run.metric == "time_per_write_us"]
+        loads = [run for run in every if run.metric != "time_per_write_us"]
         try:
             host, _ = fit_host(own)
         except ScenarioError:
             continue
         hz = host_of(own[0].conditions, host).hz
+        try:
+            operation = fit_dbench(loads, host)[0].dbench_op_us
+        except ScenarioError:
+            operation = ""
         version = ".".join(kernel.split(".")[:2])
-        table.append({"kernel": version, "hz": hz, **{cost: getattr(host, cost) for cost in COSTS}})
+        table.append({"kernel": version, "hz": hz, **{cost: getattr(host, cost) for cost in COSTS}, "dbench_op_us": operation})
     return sorted(table, key=lambda row: Kernel(str(row["kernel"])).major_minor)

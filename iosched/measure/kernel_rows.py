@@ -20,9 +20,10 @@ from ..host import Host
 from ..kernels import Kernel
 from ..scenario import Machine
 from ..schedulers import SCHEDULERS, with_tunables
-from ..workloads import Dd, dd
+from ..workloads import Dd, Job, dbench, dd
 
-REQUIRED = ("kernel", "device", "completion_us", "scheduler", "filesystem", "workload", "time_per_write_us")
+REQUIRED = ("kernel", "device", "completion_us", "scheduler", "filesystem", "workload")
+METRICS = ("time_per_write_us", "throughput_MBs")  # of dd, and of dbench
 NEUTRAL_WORDS = (
     "qmode=1",
     "qmode=2",
@@ -33,17 +34,26 @@ NEUTRAL_WORDS = (
 )  # said by other columns, or without effect here
 WORKLOAD = re.compile(r"(?:dd|dsyncw)_(?:dsync_)?bs(\d+)_n(\d+)")
 FOUR = re.compile(r"dsyncw_x4_bs(\d+)_n(\d+)_(1fs|4part)")
+DBENCH = re.compile(r"dbench(?:4_)?(\d+)(?:clients?)?_t(\d+)")
+SECOND = re.compile(r"t\d+")
 LAYOUT = re.compile(r"dd:(\S+) jbd2:(\S+)")
 REPEAT_SPEED = {"icount_shift1": 0.5, "icount_shift2": 0.25}
 
 
 @dataclass(frozen=True)
 class KernelRun:
-    """One row: who it is, what was measured, and the conditions as the CSV has them."""
+    """One row: who it is, what was measured (`metric`: time_per_write_us, or dbench's throughput_MBs in 10^6 bytes a
+    second), and the conditions as the CSV has them."""
 
     run_id: str
     conditions: dict[str, str]
-    time_per_write_us: float
+    measured: float
+    metric: str = METRICS[0]
+
+    @property
+    def time_per_write_us(self) -> float:
+        """The measured time of a write; NaN for dbench."""
+        return self.measured if self.metric == METRICS[0] else float("nan")
 
     @property
     def machine_key(self) -> tuple[str, str]:
@@ -55,15 +65,21 @@ class KernelRun:
         """Is it a row that the host costs may be fitted on?"""
         return self.conditions["scheduler"] in ("noop", "none")
 
+    @property
+    def never_idles(self) -> bool:
+        """Is it a row that dbench's CPU may be fitted on?"""
+        return self.conditions["scheduler"] in ("noop", "none", "deadline", "mq-deadline")
+
 
 class Unmodelled(Exception):
     """A condition that this version cannot simulate; the text is the reason."""
 
 
 def read_kernel_csv(path: str | Path) -> tuple[list[KernelRun], list[dict[str, str]]]:
-    """(runs with a time per write, skipped rows with the reason) of a CSV file.
+    """(runs, skipped rows with the reason) of a CSV file with the time of dd's writes or dbench's throughput.
 
-    Rows of role `disk` are counters of the same run and no runs of their own. Raises ScenarioError for a file that is
+    Rows of role `disk` are counters of the same run, those of role `t1`, `t2`, ... its seconds, and no runs of their
+    own. Raises ScenarioError for a file that is
     not such a table.
     """
     path = Path(path)
@@ -79,26 +95,33 @@ def read_kernel_csv(path: str | Path) -> tuple[list[KernelRun], list[dict[str, s
     missing = [name for name in REQUIRED if name not in header]
     if missing:
         raise ScenarioError(f"FILE: {path.name!r} lacks the column {missing[0]!r}; needed are {', '.join(REQUIRED)}.")
+    metrics = [name for name in METRICS if name in header]
+    if not metrics:
+        raise ScenarioError(
+            f"FILE: {path.name!r} lacks the column {METRICS[0]!r} (or {METRICS[1]!r} of dbench); needed are "
+            f"{', '.join((*REQUIRED, METRICS[0]))}."
+        )
+    metric = metrics[0]
     runs, skipped = [], []
     for number, row in enumerate(rows, start=2):
         row = {k: (v or "").strip() for k, v in row.items() if isinstance(k, str) and not isinstance(v, list)}
         run_id = row.get("run_id") or f"line {number}"
-        if row.get("role") == "disk":
+        if row.get("role") == "disk" or SECOND.fullmatch(row.get("role") or ""):
             continue
         try:
-            measured = float(row["time_per_write_us"])
+            measured = float(row[metric])
             if not 0 < measured < float("inf"):
                 raise ValueError
         except ValueError:
             skipped.append(
-                {"run_id": run_id, "reason": f"time_per_write_us is {row['time_per_write_us']!r}, not a time"}
+                {"run_id": run_id, "reason": f"{metric} is {row[metric]!r}, not a {metric.split('_')[0]}"}
             )
             continue
-        runs.append(KernelRun(run_id, row, measured))
+        runs.append(KernelRun(run_id, row, measured, metric))
     return runs, skipped
 
 
-def scenario_of(run: KernelRun, host: Host) -> tuple[Machine, list[Dd]]:
+def scenario_of(run: KernelRun, host: Host) -> tuple[Machine, list[Job]]:
     """The machine and the jobs of a row. Raises Unmodelled with the reason if a condition is not known here."""
     row = run.conditions
     try:
@@ -176,7 +199,7 @@ def scheduler_of(row: dict[str, str], kernel: Kernel) -> object:
     return with_tunables(name, kernel, tunables)
 
 
-def workload_of(row: dict[str, str]) -> tuple[str, list[Dd]]:
+def workload_of(row: dict[str, str]) -> tuple[str, list[Job]]:
     """(cgroup of jbd2, jobs)."""
     layout = row.get("same_cgroup_as_jbd2", "yes")
     match = FOUR.fullmatch(row["workload"])
@@ -188,7 +211,8 @@ def workload_of(row: dict[str, str]) -> tuple[str, list[Dd]]:
         sizes = {"bs": int(match[1]), "count": int(match[2])}
         return "/", [dd(**sizes, cgroup=g, partition=p) for g, p in zip(groups, parts, strict=True)]
     match = WORKLOAD.fullmatch(row["workload"])
-    if not match:
+    run = DBENCH.fullmatch(row["workload"])
+    if not match and not run:
         raise Unmodelled(f"workload {row['workload']!r} is not modelled")
     if layout in ("yes", "no", ""):
         writer, jbd2 = ("child" if layout == "no" else "/"), "/"
@@ -197,6 +221,8 @@ def workload_of(row: dict[str, str]) -> tuple[str, list[Dd]]:
         if not placed:
             raise Unmodelled(f"same_cgroup_as_jbd2 {layout!r} is not a layout such as 'dd:a/b jbd2:root'")
         writer, jbd2 = placed[1], placed[2]
+    if run:
+        return jbd2, [dbench(clients=int(run[1]), runtime=int(run[2]), cgroup=writer)]
     return jbd2, [dd(bs=int(match[1]), count=int(match[2]), cgroup=writer)]
 
 
