@@ -109,7 +109,9 @@ class Result:
         for t in tasks:
             own = self.state.seconds.n[int(t.first_second) : int(t.first_second) + min(length, int(t.n_seconds))]
             total[: len(own)] += own
-        begin = min((self.counted_from(i) for i, j in enumerate(self.scenario.jobs) if isinstance(j, Dbench)), default=0)
+        begin = min(
+            (self.counted_from(i) for i, j in enumerate(self.scenario.jobs) if isinstance(j, Dbench)), default=0
+        )
         second = np.arange(length)
         return pd.DataFrame({"second": second, "counted": second >= begin, "bytes_per_s": total.astype(float)})
 

@@ -125,5 +125,7 @@ class Scenario:
             raise ScenarioError(f"jobs: {len(jobs)} are too many; allowed are 1 to 56.")
         for job in jobs:
             if not isinstance(job, Job):
-                raise ScenarioError(f"jobs: {job!r} is not a job; give one of iosched.workloads, such as dd() or dbench().")
+                raise ScenarioError(
+                    f"jobs: {job!r} is not a job; give one of iosched.workloads, such as dd() or dbench()."
+                )
             self.machine.cgroups.of(job.cgroup, f"{job.name}.cgroup")  # type: ignore[union-attr]

@@ -51,7 +51,16 @@ def read_scenario(path: str | Path) -> Scenario:
     jobs = tree.get("job", [])
     if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
         raise ScenarioError("job: give each job as a table of its own, [[job]].")
-    return Scenario(_machine(_table(tree, "machine")), [workloads.dd(**job) for job in jobs])
+    return Scenario(_machine(_table(tree, "machine")), [_job(job) for job in jobs])
+
+
+def _job(fields: dict[str, Any]) -> workloads.Job:
+    """A job's table: dd, or what `kind` says."""
+    kinds = {"dd": workloads.dd, "dbench": workloads.dbench}
+    kind = fields.get("kind", "dd")
+    if kind not in kinds:
+        raise unknown("job.kind", kind, kinds)
+    return kinds[kind](**{key: value for key, value in fields.items() if key != "kind"})
 
 
 def _machine(fields: dict[str, Any]) -> Machine:

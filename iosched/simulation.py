@@ -69,7 +69,12 @@ def _bar(progress: bool, scenario: Scenario):
     """A tqdm bar over the jobs' operations, or one that shows nothing."""
     from tqdm.auto import tqdm
 
-    return tqdm(total=sum(getattr(job, "count", 0) for job in scenario.jobs) or None, unit="op", disable=not progress, leave=False)
+    return tqdm(
+        total=sum(getattr(job, "count", 0) for job in scenario.jobs) or None,
+        unit="op",
+        disable=not progress,
+        leave=False,
+    )
 
 
 def _stuck(s: State, scenario: Scenario) -> str:

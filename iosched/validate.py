@@ -130,10 +130,15 @@ def compare(
                 "error": simulated / run.measured - 1,
                 "scheduler": run.conditions["scheduler"],
                 "kernel": run.conditions["kernel"],
-                "fitted": "fitted on" in origin and (run.without_scheduler or (run.metric == "throughput_MBs" and run.never_idles)),
+                "fitted": "fitted on" in origin and fitted_to(run),
             }
         )
     return Comparison(rows, skipped, hosts)
+
+
+def fitted_to(run: KernelRun) -> bool:
+    """Did the row itself set host costs, where its table had such rows?"""
+    return run.never_idles if run.metric == "throughput_MBs" else run.without_scheduler
 
 
 def hosts_for(runs: list[KernelRun]) -> dict[tuple[str, str], tuple[Host | None, str]]:

@@ -36,7 +36,9 @@ FILE = columns(
     "first position dirty_from dirty_to mapped_to cached_to direct_left journal metadata created tid last_from tick "
     "changed size_limit"
 )
-JOURNAL = columns("first sectors head running committing committed requested mask others blocks sent commits task waiters")
+JOURNAL = columns(
+    "first sectors head running committing committed requested mask others blocks sent commits task waiters"
+)
 REQUEST = columns(
     "serial dev task op sector nr cmd_flags bios last_bio queue steps start issued earliest data_done fifo_time "
     "elevator pool state"

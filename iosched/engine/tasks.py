@@ -274,7 +274,9 @@ def step_write(s, task):
         f.position += length
         if f.metadata != 0:
             journal.dirty(
-                s, t.file, META_DIRECTORY | META_INODE_BITMAP | META_BLOCK_BITMAP | META_GROUP_DESC | 1 << (INODE0 + t.file)
+                s,
+                t.file,
+                META_DIRECTORY | META_INODE_BITMAP | META_BLOCK_BITMAP | META_GROUP_DESC | 1 << (INODE0 + t.file),
             )
             journal.dirty_others(s, t.file, OTHER_BLOCKS)
             f.changed = 1

@@ -135,5 +135,7 @@ def hosts_table(runs: Sequence[KernelRun]) -> list[dict[str, object]]:
         except ScenarioError:
             operation = ""
         version = ".".join(kernel.split(".")[:2])
-        table.append({"kernel": version, "hz": hz, **{cost: getattr(host, cost) for cost in COSTS}, "dbench_op_us": operation})
+        table.append(
+            {"kernel": version, "hz": hz, **{cost: getattr(host, cost) for cost in COSTS}, "dbench_op_us": operation}
+        )
     return sorted(table, key=lambda row: Kernel(str(row["kernel"])).major_minor)

@@ -113,9 +113,7 @@ def read_kernel_csv(path: str | Path) -> tuple[list[KernelRun], list[dict[str, s
             if not 0 < measured < float("inf"):
                 raise ValueError
         except ValueError:
-            skipped.append(
-                {"run_id": run_id, "reason": f"{metric} is {row[metric]!r}, not a {metric.split('_')[0]}"}
-            )
+            skipped.append({"run_id": run_id, "reason": f"{metric} is {row[metric]!r}, not a {metric.split('_')[0]}"})
             continue
         runs.append(KernelRun(run_id, row, measured, metric))
     return runs, skipped

@@ -21,7 +21,7 @@ from ..errors import unknown
 if TYPE_CHECKING:
     import pandas as pd
 
-THREADS = ("dsync",)
+THREADS = ("dsync", "dbench")
 
 
 @dataclass(frozen=True)
