@@ -13,7 +13,7 @@ from .errors import ScenarioError, number, unknown
 from .filesystems import XFS, Ext4, Raw, filesystem
 from .host import Host, fitted_host
 from .kernels import Kernel
-from .workloads import Dbench, Dd, Job
+from .workloads import Dbench, Job
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from ..host import Host
 from ..kernels import Kernel
 from ..scenario import Machine
 from ..schedulers import SCHEDULERS, with_tunables
-from ..workloads import Dd, Job, dbench, dd
+from ..workloads import Job, dbench, dd
 
 REQUIRED = ("kernel", "device", "completion_us", "scheduler", "filesystem", "workload")
 METRICS = ("time_per_write_us", "throughput_MBs")  # of dd, and of dbench
