@@ -6,7 +6,7 @@ from pathlib import Path
 
 from . import plots, validate
 from .data import data_file
-from .threads import claims, dsync, table
+from .threads import claims, dbench, dsync, table
 
 
 def write_figures(folder: Path, names: list[str], outcomes: list) -> list[Path]:
@@ -14,10 +14,16 @@ def write_figures(folder: Path, names: list[str], outcomes: list) -> list[Path]:
     written = [plots.save(plots.reproduction(table(outcomes)), folder / "reproduction.svg")]
     if "dsync" in names:
         written += dsync_figures(folder)
+    if "dbench" in names:
+        dbench.course().round(2).to_csv(folder / "dbench-course.csv")
+        written.append(folder / "dbench-course.csv")
     comparison = validate.validate_kernel(data_file("kernel/dd.csv"), keep=validate.in_scope)
     written.append(plots.save(plots.validation_scatter(comparison.frame()), folder / "kernel-rows.svg"))
     (folder / "kernel-rows.txt").write_text(f"{comparison}\n", encoding="utf-8")
-    return [*written, folder / "kernel-rows.txt"]
+    loads = validate.validate_kernel(data_file("kernel/dbench.csv"), keep=validate.in_scope)
+    written.append(plots.save(plots.validation_scatter(loads.frame()), folder / "kernel-rows-dbench.svg"))
+    (folder / "kernel-rows-dbench.txt").write_text(f"{loads}\n", encoding="utf-8")
+    return [*written, folder / "kernel-rows.txt", folder / "kernel-rows-dbench.txt"]
 
 
 def dsync_figures(folder: Path) -> list[Path]:

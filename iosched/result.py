@@ -103,7 +103,8 @@ class Result:
         """dbench second by second, all clients together, with the warm-up: columns second, counted, bytes_per_s."""
         import pandas as pd
 
-        tasks = [self.state.tasks[i] for i, job in enumerate(self.scenario.jobs) if isinstance(job, Dbench)]
+        clients = [i for i, job in enumerate(self.scenario.jobs) if isinstance(job, Dbench)]
+        tasks = [self.state.tasks[i] for i in clients]
         length = min(math.ceil(self.elapsed), max((int(t.n_seconds) for t in tasks), default=0))
         total = np.zeros(length, np.int64)
         for t in tasks:

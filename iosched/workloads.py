@@ -117,7 +117,7 @@ class Dbench:
         flushes = len(read_load(self.load))
         if self.clients > flushes:
             raise ScenarioError(
-                f"dbench.clients: {self.clients} are more than the load has flushes ({flushes}); give at most {flushes}."
+                f"dbench.clients: {self.clients} are more than the load has flushes; give at most {flushes}."
             )
 
     @property

@@ -71,7 +71,7 @@ def test_the_compact_load_has_the_bytes_and_operations_of_the_load_file():
 def test_a_wrong_load_is_refused_in_one_sentence(tmp_path, text, words):
     path = tmp_path / "load.csv"
     path.write_text(text)
-    with pytest.raises(ScenarioError, match="^dbench.load: ") as error:
+    with pytest.raises(ScenarioError, match=r"^dbench\.load: ") as error:
         dbench(load=path)
     assert words in str(error.value) and "\n" not in str(error.value)
 

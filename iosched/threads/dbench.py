@@ -215,7 +215,7 @@ def _kernel_rows() -> dict[str, float]:
 
 
 def kernel_value(claim: Claim) -> float | None:
-    """What a real kernel did in the same experiment on a 700 us device (`data/kernel/dbench.csv`), in the claim's unit."""
+    """What a real kernel did in the same experiment on a 700 us device (`data/kernel/dbench.csv`)."""
     measured = _kernel_rows().get(claim.kernel_run)
     if measured is None:
         return None
