@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ from iosched.validate import compare
 from iosched.workloads import dbench
 
 TABLE = data_file("kernel/dbench.csv")
-SHARED = Path("/work/shared/data/dbench_client_flushes.csv")
+SHARED = ROOT.parent / "shared" / "data" / "dbench_client_flushes.csv"
 
 
 def machine(kernel: str = "5.6", scheduler: object = "mq-deadline", *, completion_us: float = 600, **device: object):
