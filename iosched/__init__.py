@@ -33,14 +33,22 @@ __all__ = [
     "Raw",
     "Scenario",
     "ScenarioError",
+    "bounds",
     "closed_form",
     "devices",
+    "mva",
     "simulate",
     "sweep",
     "workloads",
 ]
 
-_LAZY = {"simulate": "simulation", "closed_form": "queueing", "sweep": "sweeps"}
+_LAZY = {
+    "simulate": "simulation",
+    "closed_form": "queueing",
+    "bounds": "queueing",
+    "mva": "queueing",
+    "sweep": "sweeps",
+}
 
 
 def __getattr__(name: str):
@@ -52,3 +60,8 @@ def __getattr__(name: str):
         globals()[name] = value
         return value
     raise AttributeError(f"module 'iosched' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, those that are loaded later included, for tab completion."""
+    return sorted({*globals(), *__all__})

@@ -73,7 +73,9 @@ class Cgroups:
         """The cgroup at a path; ScenarioError if the machine has none."""
         found = self._groups.get(normalise(path, field))
         if found is None:
-            raise unknown(field, path, self.paths, " Declare it with Machine(cgroups=[...]).")
+            raise unknown(
+                field, path, self.paths, " Declare it: Machine(cgroups=[...]), or cgroups = [...] under [machine]."
+            )
         return found
 
     def index(self, path: str, field: str = "cgroup") -> int:

@@ -47,12 +47,14 @@ def parser() -> argparse.ArgumentParser:
     p = commands.add_parser("run", help="simulate a scenario.toml")
     p.add_argument("file", metavar="FILE.toml")
     p.add_argument("--json", action="store_true", help="jobs, iostat and time budget as JSON")
+    p.add_argument("--timeline", metavar="PICTURE", help="also draw one write (.png, .svg, .pdf)")
     p.set_defaults(run=run_command)
 
     p = commands.add_parser("validate", help="hold the simulator against measurements")
     kinds = p.add_subparsers(required=True, metavar="KIND")
     k = kinds.add_parser("kernel", help="a CSV table of real-kernel runs (columns of data/kernel/)")
     k.add_argument("file", metavar="FILE.csv")
+    k.add_argument("--kernel", metavar="VERSION", help="only runs of kernels whose version begins so, such as 4.19")
     k.add_argument("--json", action="store_true", help="the comparison as one JSON object")
     k.add_argument("--plot", metavar="PICTURE", help="also draw measured against simulated (.png, .svg, .pdf)")
     k.set_defaults(run=validate_command)
@@ -111,7 +113,12 @@ def run_command(args: argparse.Namespace) -> int:
 
     scenario = read_scenario(args.file)
     warm_up(show=not args.json)
-    result = simulate(scenario.machine, scenario.jobs, progress=not args.json and sys.stderr.isatty())
+    progress = not args.json and sys.stderr.isatty()
+    result = simulate(scenario.machine, scenario.jobs, progress=progress, trace=bool(args.timeline))
+    if args.timeline:
+        from .plots import save
+
+        save(result.timeline(), args.timeline)
     if args.json:
         print(
             json.dumps(
@@ -133,7 +140,8 @@ def validate_command(args: argparse.Namespace) -> int:
     from .validate import validate_kernel
 
     warm_up(show=not args.json)
-    comparison = validate_kernel(args.file, progress=not args.json and sys.stderr.isatty())
+    chosen = None if args.kernel is None else lambda run: run.conditions["kernel"].startswith(args.kernel)
+    comparison = validate_kernel(args.file, keep=chosen, progress=not args.json and sys.stderr.isatty())
     if args.plot:
         from .plots import save, validation_scatter
 

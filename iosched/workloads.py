@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from .errors import ScenarioError, number, unknown
-from .knobs import check, knob
+from .knobs import check, knob, named
 
 OFLAGS = ("dsync", "sync", "direct")
 CONVS = ("fsync", "fdatasync", "notrunc")
@@ -15,6 +15,7 @@ SUFFIXES = {"": 1, "c": 1, "w": 2, "b": 512, "kB": 1000, "k": 1024, "K": 1024, "
             "MiB": 2**20, "GB": 10**9, "G": 2**30, "GiB": 2**30}  # fmt: skip
 
 
+@named
 @dataclass(frozen=True)
 class Dd:
     """dd writing a new file: `dd if=/dev/zero of=FILE bs=.. count=.. oflag=.. conv=..`.
@@ -94,3 +95,10 @@ def parse_size(field: str, value: int | str) -> int:
             raise ScenarioError(f"{field}: {value!r} is not a size; give bytes or a size such as '4k', '1M'.")
         return int(match[1]) * SUFFIXES[match[2]]
     return int(number(field, value, 1, 2**30, "bytes", integer=True))
+
+
+__all__ = ["Dd", "dd", "parse_size"]
+
+
+def __dir__() -> list[str]:
+    return __all__

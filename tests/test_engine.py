@@ -269,3 +269,21 @@ def test_percentiles_of_the_latency_are_within_six_percent(vm):
     row = result.jobs.iloc[0]
     assert row.latency_mean_s == pytest.approx(exact.mean())
     assert (row.latency_min_s, row.latency_max_s) == (pytest.approx(exact.min()), pytest.approx(exact.max()))
+
+
+def test_percentiles_never_leave_the_range_of_the_latencies():
+    result = io.simulate(io.Machine(scheduler="noop"), [io.workloads.dd(count=50, bs=4096)])
+    row = result.jobs.iloc[0]
+    for percent in (50, 90, 99):
+        assert row.latency_min_s <= row[f"latency_p{percent}_s"] <= row.latency_max_s
+
+
+def test_utilisation_counts_requests_that_the_scheduler_holds_back(vm, child_dd):
+    iostat = io.simulate(vm, [child_dd]).iostat.iloc[0]
+    assert iostat["%util"] > 98 and iostat["aqu-sz"] == pytest.approx(iostat["%util"] / 100, abs=0.02)
+
+
+def test_several_jobs_say_whose_lines_they_print(vm):
+    work = [io.workloads.dd(count=3, name="web", cgroup="user.slice"), io.workloads.dd(count=3, name="db")]
+    text = repr(io.simulate(vm, work))
+    assert "[web in user.slice]" in text and "[db in /]" in text

@@ -35,7 +35,7 @@ from ..engine.lists import insert_sorted, push_back, remove
 from ..engine.requests import is_sync
 from ..engine.trace import record
 from ..errors import ScenarioError
-from ..knobs import check, knob
+from ..knobs import check, knob, named
 from .cfq_service import add_to_rr, choose_group, choose_workload, expire, serving_tree, set_slice, tree_insert
 from .cfq_state import (
     ASYNC_SLOTS,
@@ -62,6 +62,7 @@ from .cfq_state import (
 )
 
 
+@named
 @dataclass(frozen=True)
 class CFQ:
     """CFQ's tunables, with the names and units of `/sys/block/DEV/queue/iosched/` (1.18).
