@@ -14,11 +14,12 @@ from .errors import ScenarioError, number, unknown
 ROOT = "/"
 DEFAULT_WEIGHT = 500  # cgroup v1: 10..1000, default 500, root 1000 (spec block-layer 1.1)
 ROOT_WEIGHT = 1000
+DEFAULT_BFQ_WEIGHT = 100  # spec bfq-and-controllers section 7
 
 
 @dataclass(frozen=True)
 class Cgroup:
-    """One cgroup: blkio.weight and blkio.leaf_weight of cgroup v1.
+    """One cgroup: blkio.weight and blkio.leaf_weight of cgroup v1 (CFQ), and BFQ's own blkio.bfq.weight, 1 to 1000.
 
     >>> Cgroup("user.slice").weight
     500
@@ -27,6 +28,7 @@ class Cgroup:
     path: str
     weight: int = DEFAULT_WEIGHT
     leaf_weight: int | None = None
+    bfq_weight: int = DEFAULT_BFQ_WEIGHT
 
 
 class Cgroups:
@@ -59,10 +61,11 @@ class Cgroups:
         leaf = group.leaf_weight
         if leaf is not None:
             number(f"cgroups[{path!r}].leaf_weight", leaf, 10, 1000, integer=True)
+        number(f"cgroups[{path!r}].bfq_weight", group.bfq_weight, 1, 1000, integer=True)
         parent = parent_of(path)
         if parent is not None and parent not in self._groups:
             self._add(Cgroup(parent))
-        self._groups[path] = Cgroup(path, group.weight, leaf)
+        self._groups[path] = Cgroup(path, group.weight, leaf, group.bfq_weight)
 
     @property
     def paths(self) -> tuple[str, ...]:

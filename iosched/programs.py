@@ -15,7 +15,7 @@ from .engine.state import State, allocate
 from .engine.tables import OP
 from .filesystems import XFS, Ext4, Raw
 from .scenario import Machine, Scenario
-from .schedulers import CFQ, SCHEDULERS, Deadline
+from .schedulers import BFQ, CFQ, SCHEDULERS, Deadline
 from .schedulers.cfq_state import BE
 from .workloads import IOCLASSES, Dd
 
@@ -23,6 +23,7 @@ PARTITION_SECTORS = 1 << 25  # 16 GiB a partition
 FILE_AREA = 266_240  # where a partition's files begin, its log begins at LOG_AREA (as on the measured file systems)
 FILE_SECTORS = 1 << 19
 LOG_AREA = 1 << 24
+METADATA_AREAS = 33_928, 1_096  # where a real 5.10 read inode and bitmap blocks
 KERNEL_CLASS = BE
 BOOKS = (  # what a device row has summed up, as against what it is
     "starved_runs area_in_system area_in_flight busy_ns held_ns empty_ns served_ns sojourn_ns arrived completed merges "
@@ -59,10 +60,12 @@ def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
         trace_rows=trace_rows,
         with_cfq=isinstance(machine.scheduler, CFQ),
         with_deadline=isinstance(machine.scheduler, Deadline),
+        with_bfq=isinstance(machine.scheduler, BFQ),
     )
     fill_sim(s, scenario)
     fill_device(s, machine, nr_requests)
     fill_groups(s, machine)
+    fill_bfq(s, machine)
     fill_jobs(s, scenario, partitions, starts)
     fill_workers(s, scenario, partitions, starts)
     if isinstance(fs, Ext4) and fs.quiet_before is not None:
@@ -100,6 +103,7 @@ def dd_program(machine: Machine, job: Dd) -> Program:
     """What one dd does: `count` times a write of `bs` bytes, each made durable if oflag says so."""
     fs = machine.filesystem
     write_ns = cpu_ns(machine, WRITE_SHARE)
+    begin = creation_reads(machine, job)
     loop: Program = [(c.OP_START, 0, 0), (c.OP_CPU, write_ns, 0)]
     if "direct" in job.oflags:
         fua = isinstance(fs, Raw) and job.synchronous and machine.version >= "6.0"
@@ -113,11 +117,23 @@ def dd_program(machine: Machine, job: Dd) -> Program:
         loop += [(c.OP_BUFFERED_WRITE, job.bs, 0)]
         if job.synchronous:
             loop += write_back() + durable(machine)
-    loop += [(c.OP_END, job.bs, 0), (c.OP_LOOP, 0, 0)]
+    loop += [(c.OP_END, job.bs, 0), (c.OP_LOOP, len(begin), 0)]
     tail: Program = []
     if {"fsync", "fdatasync"} & set(job.convs):
         tail = write_back() + durable(machine)
-    return loop + tail + [(c.OP_EXIT, 0, 0)]
+    return begin + loop + tail + [(c.OP_EXIT, 0, 0)]
+
+
+def creation_reads(machine: Machine, job: Dd) -> Program:
+    """The metadata blocks that creating the file reads, one after the other (`Ext4.creation_reads`)."""
+    fs = machine.filesystem
+    if not isinstance(fs, Ext4):
+        return []
+    program: Program = []
+    for k in range(fs.creation_reads):
+        place = job.partition * PARTITION_SECTORS + METADATA_AREAS[k % 2] + k // 2 * c.PAGE_SECTORS
+        program += [(c.OP_READ_BLOCK, place, 0), (c.OP_WAIT, 0, 0)]
+    return program
 
 
 def write_back() -> Program:
@@ -240,6 +256,13 @@ def fill_groups(s: State, machine: Machine) -> None:
             row.parent = s.groups[g].parent
             row.weight = group.weight
             row.leaf_weight = group.weight if group.leaf_weight is None else group.leaf_weight
+
+
+def fill_bfq(s: State, machine: Machine) -> None:
+    """BFQ's tunables, version and group weights."""
+    if isinstance(machine.scheduler, BFQ):
+        weights = [machine.cgroups.of(path).bfq_weight for path in machine.cgroups.paths]
+        machine.scheduler.fill(s, 0, machine.device.rotational, machine.version, machine.host.hz, weights)
 
 
 def fill_jobs(s: State, scenario: Scenario, partitions: list[int], starts: np.ndarray) -> None:

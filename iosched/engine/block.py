@@ -290,6 +290,7 @@ def run_queue(s, d):
             issue(s, n >> 1)
             continue
         if dev.queued == 0:
+            policy.polled_empty(s, d)
             return
         ri = policy.dispatch(s, d)
         if ri == NONE:
@@ -297,6 +298,8 @@ def run_queue(s, d):
         dev.queued -= 1
         s.requests[ri].state = R_DISPATCHED
         issue(s, ri)
+    if dev.queued == 0:
+        policy.polled_empty(s, d)
     dev.starved_runs += 1
 
 

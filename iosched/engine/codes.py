@@ -53,7 +53,8 @@ T_READY, T_WAIT_IO, T_WAIT_COMMIT, T_SLEEP, T_WAIT_TAG, T_DONE = 0, 1, 2, 3, 4, 
     OP_LOOP,
     OP_JUMP,
     OP_EXIT,
-) = range(21)
+    OP_READ_BLOCK,
+) = range(22)
 
 # metadata blocks of a running ext4 transaction, one bit each; a file's own inode block is bit INODE0 + file
 META_BLOCK_BITMAP, META_GROUP_DESC, META_INODE_BITMAP, META_DIRECTORY = 1, 2, 4, 8
@@ -63,11 +64,17 @@ MAX_FILES = 56
 HISTOGRAM_BINS = 1024  # bins of a latency histogram (engine/tasks.py)
 
 # schedulers
-NOOP, NO_SCHEDULER, DEADLINE, MQ_DEADLINE, CFQ = 0, 1, 2, 3, 4
+NOOP, NO_SCHEDULER, DEADLINE, MQ_DEADLINE, CFQ, BFQ = 0, 1, 2, 3, 4, 5
 
 # why the device is kept idle
-IDLE_SLICE, IDLE_TREE, IDLE_GROUP = 0, 1, 2
-IDLE_REASONS = ("slice_idle", "slice_idle (last queue of its service tree)", "group_idle")
+IDLE_SLICE, IDLE_TREE, IDLE_GROUP, IDLE_SEEKY, IDLE_RAISED = 0, 1, 2, 3, 4
+IDLE_REASONS = (
+    "slice_idle",
+    "slice_idle (last queue of its service tree)",
+    "group_idle",
+    "2 ms (seeky queue)",
+    "20 ms (weight-raised queue)",
+)
 N_IDLE_REASONS = len(IDLE_REASONS)
 
 # how an idle window ended

@@ -1,5 +1,6 @@
 """Request and bio records: free lists, and the limits on how many a task may have (spec block-layer section 5)."""
 
+from ..schedulers import policy
 from .codes import E_POOL, NONE, R_DONE, R_FREE
 from .jit import jit
 from .requests import is_sync
@@ -83,7 +84,7 @@ def has_tag(s, d, group, op, flags):
     if s.sim[0].free_request == NONE or s.sim[0].free_bio == NONE:
         return False
     if dev.legacy == 0:
-        return dev.tags_used < dev.nr_requests
+        return dev.tags_used < policy.tag_limit(s, d, op, flags)
     pool = s.pools[d * s.sim[0].n_groups + group]
     return (pool.sync if is_sync(op, flags) else pool.asynchronous) < dev.nr_requests
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..schedulers import cfq_state, deadline
+from ..schedulers import bfq_tables, cfq_state, deadline
 from .codes import HISTOGRAM_BINS, IDLE_REASONS, NEVER, NONE, TIMERS_PER_DEVICE
 from .tables import TABLES
 
@@ -48,16 +48,21 @@ def allocate(
     trace_rows: int,
     with_cfq: bool,
     with_deadline: bool,
+    with_bfq: bool,
 ) -> State:
     """Tables of the given sizes with every link set to "none" and every list empty.
 
-    Node numbers: request `i` owns 2i (by sector) and 2i+1 (by arrival), then one a CFQ queue, one a CFQ group, and one
-    a task at the very end.
+    Node numbers: request `i` owns 2i (by sector) and 2i+1 (by arrival), then one a CFQ queue, one a CFQ group, one
+    a BFQ entity and two more a BFQ queue, and one a task at the very end.
     """
     cfq_devices = n_devices if with_cfq else 0
     n_cfq_queues = cfq_devices * (2 * n_tasks + 2 * n_groups + 2)
     n_cfq_groups = cfq_devices * n_groups
-    first_task_node = 2 * n_requests + n_cfq_queues + n_cfq_groups
+    bfq_devices = n_devices if with_bfq else 0
+    n_bfq_queues = bfq_devices * 2 * n_tasks
+    n_bfq_groups = bfq_devices * n_groups
+    first_bfq_node = 2 * n_requests + n_cfq_queues + n_cfq_groups
+    first_task_node = first_bfq_node + 3 * n_bfq_queues + n_bfq_groups
     rows = {
         "sim": 1,
         "devices": n_devices,
@@ -83,6 +88,13 @@ def allocate(
         "cfq_contexts": cfq_devices * n_tasks,
         "cfq_queues": n_cfq_queues,
         "cfq_async": n_cfq_groups * cfq_state.ASYNC_SLOTS,
+        "bfq": bfq_devices,
+        "bfq_groups": n_bfq_groups,
+        "bfq_trees": n_bfq_groups * bfq_tables.TREES,
+        "bfq_entities": n_bfq_queues + n_bfq_groups,
+        "bfq_contexts": bfq_devices * n_tasks,
+        "bfq_queues": n_bfq_queues,
+        "bfq_async": n_bfq_groups * bfq_tables.ASYNC_SLOTS,
     }
     tables = {name: table(name, n) for name, n in rows.items()}
     tables["ops"] = ops
@@ -91,6 +103,7 @@ def allocate(
     sim = s.sim[0]
     sim.n_devices, sim.n_tasks, sim.n_requests, sim.n_groups = n_devices, n_tasks, n_requests, n_groups
     sim.n_timers, sim.n_cfq_queues = n_devices * TIMERS_PER_DEVICE, n_cfq_queues
+    sim.n_bfq_queues, sim.n_bfq_groups, sim.first_bfq_node = n_bfq_queues, n_bfq_groups, first_bfq_node
     sim.first_task_node, sim.trace_rows = first_task_node, trace_rows
     s.devices.flush_running = s.devices.idle_row = NONE
     s.tasks.file = s.tasks.journal = NONE
@@ -100,6 +113,7 @@ def allocate(
     s.cfq.active = s.cfq.active_task = s.cfq.serving_group = NONE
     s.cfq.hw_tag = -1
     s.cfq_contexts.queue = s.cfq_async.queue = NONE
+    s.bfq_contexts.queue = s.bfq_async.queue = NONE
     s.nodes.prev = s.nodes.next = s.nodes.list = NONE
     s.timers.at = NEVER
     s.requests.bios = np.arange(1, n_requests + 1)
@@ -117,6 +131,9 @@ LIST_COLUMNS = {
     "cfq": "group_list",
     "cfq_trees": "list",
     "cfq_queues": "sorted fifo",
+    "bfq": "active dispatch_list",
+    "bfq_trees": "active idle",
+    "bfq_queues": "sorted fifo woken",
 }
 
 

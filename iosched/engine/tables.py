@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..schedulers import cfq_state, deadline
+from ..schedulers import bfq_tables, cfq_state, deadline
 from .columns import columns
 
 SIM = columns(
     "now epoch seq heap_n events live error cpus wakeup_ns request_ns free_request free_bio requests_made trace_on "
-    "trace_n trace_rows n_devices n_tasks n_requests n_groups n_timers n_cfq_queues first_task_node"
+    "trace_n trace_rows n_devices n_tasks n_requests n_groups n_timers n_cfq_queues n_bfq_queues "
+    "n_bfq_groups first_bfq_node first_task_node"
 )
 DEVICE = columns(
     "scheduler legacy asynchronous_run servers depth completion_ns flush_ns write_cache fua rotational max_sectors "
@@ -74,4 +75,11 @@ TABLES: dict[str, np.dtype] = {
     "cfq_contexts": cfq_state.CONTEXT_COLUMNS,
     "cfq_queues": cfq_state.QUEUE_COLUMNS,
     "cfq_async": cfq_state.ASYNC_COLUMNS,
+    "bfq": bfq_tables.DEVICE_COLUMNS,
+    "bfq_groups": bfq_tables.GROUP_COLUMNS,
+    "bfq_trees": bfq_tables.TREE_COLUMNS,
+    "bfq_entities": bfq_tables.ENTITY_COLUMNS,
+    "bfq_contexts": bfq_tables.CONTEXT_COLUMNS,
+    "bfq_queues": bfq_tables.QUEUE_COLUMNS,
+    "bfq_async": bfq_tables.ASYNC_COLUMNS,
 }

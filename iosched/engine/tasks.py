@@ -11,6 +11,7 @@ from .codes import (
     E_BAD_OP,
     EV_TASK,
     F_IDLE,
+    F_META,
     F_PREFLUSH,
     F_SYNC,
     FLUSH,
@@ -37,6 +38,7 @@ from .codes import (
     OP_LOG_WRITE,
     OP_LOOP,
     OP_PLUG,
+    OP_READ_BLOCK,
     OP_READ_PAGE,
     OP_START,
     OP_UNPLUG,
@@ -142,6 +144,9 @@ def run_task(s, task):
                 t.pc += 1
         elif code == OP_FLUSH:
             if block.submit_bio(s, t.dev, task, FLUSH, 0, 0, F_PREFLUSH | F_SYNC):
+                t.pc += 1
+        elif code == OP_READ_BLOCK:
+            if block.submit_bio(s, t.dev, task, READ, op.a, PAGE_SECTORS, F_META):
                 t.pc += 1
         elif code == OP_READ_PAGE:
             if read_page(s, task, op.a):

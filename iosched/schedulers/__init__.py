@@ -7,6 +7,9 @@ from dataclasses import fields
 from ..engine import codes
 from ..errors import ScenarioError, unknown
 from ..kernels import Kernel
+from .bfq_tunables import BFQ
+from .bfq_versions import waker_rules
+from .bfq_wakers import WakerRules
 from .cfq import CFQ
 from .deadline import Deadline, MqDeadline
 from .fifo import Noop, NoScheduler
@@ -17,6 +20,7 @@ SCHEDULERS: dict[str, tuple[type, int, bool, str, str]] = {
     "deadline": (Deadline, codes.DEADLINE, True, "4.0", "5.0"),
     "cfq": (CFQ, codes.CFQ, True, "4.0", "5.0"),
     "none": (NoScheduler, codes.NO_SCHEDULER, False, "4.0", "7.0"),
+    "bfq": (BFQ, codes.BFQ, False, "4.12", "7.0"),
     "mq-deadline": (MqDeadline, codes.MQ_DEADLINE, False, "4.11", "7.0"),
 }
 SINCE = {"prio_aging_expire": "5.14"}  # tunables that came later than their scheduler
@@ -38,7 +42,7 @@ def available(kernel: Kernel) -> list[str]:
     """Schedulers that a kernel version has.
 
     >>> available(Kernel("5.10"))
-    ['none', 'mq-deadline']
+    ['none', 'bfq', 'mq-deadline']
     """
     return [
         n
@@ -63,6 +67,8 @@ def scheduler(value: object, kernel: Kernel) -> object:
         raise ScenarioError(
             f"scheduler: {name!r} does not exist in kernel {kernel}; allowed: {', '.join(available(kernel))}."
         )
+    if isinstance(value, BFQ):
+        value.check_version(kernel)
     for f in fields(value):  # type: ignore[arg-type]
         since = SINCE.get(f.name)
         if since and getattr(value, f.name) is not None and kernel < since:
@@ -87,14 +93,17 @@ def with_tunables(name: str, kernel: Kernel, tunables: dict[str, object]) -> obj
 
 
 __all__ = [
+    "BFQ",
     "CFQ",
     "SCHEDULERS",
     "Deadline",
     "MqDeadline",
     "NoScheduler",
     "Noop",
+    "WakerRules",
     "available",
     "name_of",
     "scheduler",
+    "waker_rules",
     "with_tunables",
 ]

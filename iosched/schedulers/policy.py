@@ -6,9 +6,9 @@ Numba caches plain functions only, so the choice is made here and not through ca
 a merge.
 """
 
-from ..engine.codes import CFQ, DEADLINE, MQ_DEADLINE
+from ..engine.codes import BFQ, CFQ, DEADLINE, MQ_DEADLINE
 from ..engine.jit import jit, out_of_line
-from . import cfq, deadline, fifo
+from . import bfq, cfq, deadline, fifo
 
 
 @jit
@@ -18,6 +18,8 @@ def insert(s, ri):
     kind = s.devices[s.requests[ri].dev].scheduler
     if kind == CFQ:
         cfq.insert(s, ri)
+    elif kind == BFQ:
+        bfq.insert(s, ri)
     elif kind == DEADLINE or kind == MQ_DEADLINE:
         deadline.insert(s, ri)
     else:
@@ -31,6 +33,8 @@ def dispatch(s, d):
     kind = s.devices[d].scheduler
     if kind == CFQ:
         return cfq.dispatch(s, d)
+    if kind == BFQ:
+        return bfq.dispatch(s, d)
     if kind == DEADLINE or kind == MQ_DEADLINE:
         return deadline.dispatch(s, d)
     return fifo.dispatch(s, d)
@@ -43,6 +47,8 @@ def completed(s, ri):
     kind = s.devices[s.requests[ri].dev].scheduler
     if kind == CFQ:
         return cfq.completed(s, ri)
+    if kind == BFQ:
+        return bfq.completed(s, ri)
     if kind == DEADLINE or kind == MQ_DEADLINE:
         return deadline.completed(s, ri)
     return False
@@ -52,8 +58,11 @@ def completed(s, ri):
 def timer_fired(s, d):
     """The scheduler's idle timer of device `d` ran out; kblockd dispatches afterwards."""
     out_of_line()
-    if s.devices[d].scheduler == CFQ:
+    kind = s.devices[d].scheduler
+    if kind == CFQ:
         cfq.timer_fired(s, d)
+    elif kind == BFQ:
+        bfq.timer_fired(s, d)
 
 
 @jit
@@ -63,6 +72,8 @@ def merge_list(s, d, task, op, flags):
     kind = s.devices[d].scheduler
     if kind == CFQ:
         return cfq.merge_list(s, d, task, op, flags)
+    if kind == BFQ:
+        return bfq.merge_list(s, d, task, op, flags)
     if kind == DEADLINE or kind == MQ_DEADLINE:
         return deadline.merge_list(s, d, task, op)
     return s.devices[d].fifo
@@ -75,6 +86,8 @@ def withdraw(s, ri):
     kind = s.devices[s.requests[ri].dev].scheduler
     if kind == CFQ:
         cfq.withdraw(s, ri)
+    elif kind == BFQ:
+        bfq.withdraw(s, ri)
     elif kind == DEADLINE or kind == MQ_DEADLINE:
         deadline.withdraw(s, ri)
         deadline.merged_away(s, ri)
@@ -89,6 +102,8 @@ def request_grew(s, ri, front):
     kind = s.devices[s.requests[ri].dev].scheduler
     if kind == CFQ:
         cfq.request_grew(s, ri, front)
+    elif kind == BFQ:
+        bfq.request_grew(s, ri, front)
     elif kind == DEADLINE or kind == MQ_DEADLINE:
         deadline.request_grew(s, ri, front)
 
@@ -105,7 +120,7 @@ def may_queue(s, d, task):
 def front_merges(s, d):
     """Does this scheduler look for front merges?"""
     kind = s.devices[d].scheduler
-    if kind == CFQ:
+    if kind == CFQ or kind == BFQ:
         return True
     return (kind == DEADLINE or kind == MQ_DEADLINE) and s.deadline[d].front_merges != 0
 
@@ -114,4 +129,21 @@ def front_merges(s, d):
 def keeps_sector_order(s, d):
     """Is the merge list sorted by sector?"""
     kind = s.devices[d].scheduler
-    return kind == CFQ or kind == DEADLINE or kind == MQ_DEADLINE
+    return kind == CFQ or kind == BFQ or kind == DEADLINE or kind == MQ_DEADLINE
+
+
+@jit
+def polled_empty(s, d):
+    """The block layer asks for more although nothing is queued; a scheduler may use the moment."""
+    out_of_line()
+    if s.devices[d].scheduler == BFQ:
+        bfq.polled_empty(s, d)
+
+
+@jit
+def tag_limit(s, d, op, flags):
+    """Requests that may be allocated before one of this kind has to wait (blk-mq)."""
+    out_of_line()
+    if s.devices[d].scheduler == BFQ:
+        return bfq.tag_limit(s, d, op, flags)
+    return s.devices[d].nr_requests
