@@ -36,6 +36,9 @@ class Dd:
 
     def __post_init__(self) -> None:
         check(self, "dd.")
+        for name in ("oflag", "conv", "name", "cgroup"):
+            if not isinstance(getattr(self, name), str):
+                raise ScenarioError(f"dd.{name}: {getattr(self, name)!r} is not allowed; give a text.")
         for word in self.oflags:
             if word not in OFLAGS:
                 raise unknown("dd.oflag", word, OFLAGS)
@@ -93,7 +96,7 @@ def parse_size(field: str, value: int | str) -> int:
         match = re.fullmatch(r"(\d+)([A-Za-z]*)", value.strip())
         if not match or match[2] not in SUFFIXES:
             raise ScenarioError(f"{field}: {value!r} is not a size; give bytes or a size such as '4k', '1M'.")
-        return int(match[1]) * SUFFIXES[match[2]]
+        return int(number(field, int(match[1][:20]) * SUFFIXES[match[2]], 1, 2**30, "bytes", integer=True))
     return int(number(field, value, 1, 2**30, "bytes", integer=True))
 
 

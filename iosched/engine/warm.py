@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from .jit import cache_folder, engine_sources, jit_enabled
+from .jit import cache_folder, engine_sources, jit_enabled, writable_cache_folder
 
 
 def functions_to_compile() -> int:
@@ -21,7 +21,7 @@ def warm_up(*, show: bool = True) -> None:
         return
     from .loop import compile_run
 
-    if not show or any(cache_folder().glob("**/*.nbi")):
+    if not show or any((writable_cache_folder() or cache_folder()).glob("**/*.nbi")):
         compile_run()
         return
     from numba.core import event

@@ -47,7 +47,12 @@ EXPERIMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "noop": ({"scheduler": "noop"}, {}),
     "deadline": ({"scheduler": "deadline"}, {}),
     "mq-deadline": ({"scheduler": "mq-deadline"}, {}),
-    "bfq": ({"scheduler": "bfq"}, {}),
+    # BFQ's course changes over the run, so its experiments are as long as the thread's
+    "bfq": ({"scheduler": "bfq"}, {"count": 10_000}),
+    "bfq low_latency=0": ({"scheduler": "bfq", "scheduler.low_latency": False}, {"count": 10_000}),
+    "bfq of 5.3": ({"scheduler": "bfq", "scheduler.kernel": "5.3", "scheduler.low_latency": False}, {"count": 10_000}),
+    "bfq of 5.3, low_latency=1": ({"scheduler": "bfq", "scheduler.kernel": "5.3"}, {"count": 10_000}),
+    "bfq of 5.12": ({"scheduler": "bfq", "scheduler.kernel": "5.12"}, {"count": 10_000}),
     "no blkio controller": ({"scheduler": "cfq"}, {"cgroup": "/"}),
     "jbd2 in dd's cgroup": ({"scheduler": "cfq", "filesystem": Ext4(jbd2_cgroup="user.slice")}, {}),
     "dd in the root cgroup": ({"scheduler": "cfq"}, {"cgroup": "/"}),
@@ -174,7 +179,8 @@ def _commits(m: str, e: str) -> tuple[float, None]:
 
 
 def _bytes(m: str, e: str) -> tuple[float, float]:
-    return float(run(m, e).jobs.bytes.sum() * 10), 10_000.0 * 512
+    jobs = run(m, e).jobs
+    return float(jobs.bytes.sum() * 10_000 / jobs.operations.sum()), 10_000.0 * 512
 
 
 def _disk_bytes(m: str, e: str) -> tuple[float, None]:
