@@ -13,11 +13,12 @@ from .errors import EngineError, ScenarioError
 from .filesystems import XFS, Ext4, Raw
 from .host import Host
 from .scenario import Machine, Scenario
-from .schedulers import CFQ, Deadline, MqDeadline, Noop, NoScheduler
+from .schedulers import BFQ, CFQ, Deadline, MqDeadline, Noop, NoScheduler, WakerRules
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BFQ",
     "CFQ",
     "XFS",
     "Cgroup",
@@ -33,6 +34,7 @@ __all__ = [
     "Raw",
     "Scenario",
     "ScenarioError",
+    "WakerRules",
     "bounds",
     "closed_form",
     "devices",

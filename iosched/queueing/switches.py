@@ -171,8 +171,8 @@ class Owner:
 
 
 class ThinkTime:
-    """A think-time record (1.5), for all points at once: total and samples in fixed point, the last completion. It begins
-    when `owner` (its process, or its cgroup) sends a first request."""
+    """A think-time record (1.5), for all points at once: total and samples in fixed point, the last completion. It
+    begins when `owner` (its process, or its cgroup) sends a first request."""
 
     def __init__(self, most: Values, owner: Owner) -> None:
         self.most = most  # a sample counts at most twice the idle parameter
