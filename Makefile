@@ -57,7 +57,7 @@ lock: $(FULL) ## renew requirements.lock from pyproject.toml
 	  --no-header --no-annotate >> $(VENV)/lock
 	mv $(VENV)/lock requirements.lock
 
-clean: ## remove .venv, reports/ and every cache
+clean: ## remove .venv, reports/ and build leftovers (the compiled engine stays in ~/.cache/iosched)
 	rm -rf $(VENV) reports build dist .pytest_cache .ruff_cache .hypothesis *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	find . -name .ipynb_checkpoints -type d -prune -exec rm -rf {} +

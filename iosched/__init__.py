@@ -13,11 +13,12 @@ from .errors import EngineError, ScenarioError
 from .filesystems import XFS, Ext4, Raw
 from .host import Host
 from .scenario import Machine, Scenario
-from .schedulers import CFQ, Deadline, MqDeadline, Noop, NoScheduler
+from .schedulers import BFQ, CFQ, Deadline, MqDeadline, Noop, NoScheduler, WakerRules
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BFQ",
     "CFQ",
     "XFS",
     "Cgroup",
@@ -33,14 +34,23 @@ __all__ = [
     "Raw",
     "Scenario",
     "ScenarioError",
+    "WakerRules",
+    "bounds",
     "closed_form",
     "devices",
+    "mva",
     "simulate",
     "sweep",
     "workloads",
 ]
 
-_LAZY = {"simulate": "simulation", "closed_form": "queueing", "sweep": "sweeps"}
+_LAZY = {
+    "simulate": "simulation",
+    "closed_form": "queueing",
+    "bounds": "queueing",
+    "mva": "queueing",
+    "sweep": "sweeps",
+}
 
 
 def __getattr__(name: str):
@@ -52,3 +62,8 @@ def __getattr__(name: str):
         globals()[name] = value
         return value
     raise AttributeError(f"module 'iosched' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, those that are loaded later included, for tab completion."""
+    return sorted({*globals(), *__all__})

@@ -45,6 +45,8 @@ class Cgroups:
     def __init__(self, groups: Iterable[str] | Mapping[str, int] | Iterable[Cgroup] | None = None) -> None:
         if groups is None:
             groups = ["system.slice", "user.slice"]
+        if isinstance(groups, str) or not isinstance(groups, Iterable):
+            raise ScenarioError(f"cgroups: {groups!r} is not a list of paths; give one such as ['user.slice', 'a/b'].")
         self._groups: dict[str, Cgroup] = {ROOT: Cgroup(ROOT, ROOT_WEIGHT)}
         items = groups.items() if isinstance(groups, Mapping) else ((g, None) for g in groups)
         for key, weight in items:
@@ -76,7 +78,9 @@ class Cgroups:
         """The cgroup at a path; ScenarioError if the machine has none."""
         found = self._groups.get(normalise(path, field))
         if found is None:
-            raise unknown(field, path, self.paths, " Declare it with Machine(cgroups=[...]).")
+            raise unknown(
+                field, path, self.paths, " Declare it: Machine(cgroups=[...]), or cgroups = [...] under [machine]."
+            )
         return found
 
     def index(self, path: str, field: str = "cgroup") -> int:
@@ -98,7 +102,11 @@ def normalise(path: str, field: str = "cgroup") -> str:
     if not isinstance(path, str):
         raise ScenarioError(f"{field}: {path!r} is not a cgroup path; give a text such as 'user.slice'.")
     path = path.strip().strip("/")
-    return ROOT if path in ("", "root") else path
+    if path in ("", "root"):
+        return ROOT
+    if any(part in ("", ".", "..") for part in path.split("/")):
+        raise ScenarioError(f"{field}: {path!r} is not a cgroup path; give names between slashes, such as 'a/b'.")
+    return path
 
 
 def parent_of(path: str) -> str | None:

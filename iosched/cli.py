@@ -27,6 +27,9 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        print(f"iosched: {error.strerror or error}.", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("iosched: interrupted.", file=sys.stderr)
         return 130
@@ -47,12 +50,14 @@ def parser() -> argparse.ArgumentParser:
     p = commands.add_parser("run", help="simulate a scenario.toml")
     p.add_argument("file", metavar="FILE.toml")
     p.add_argument("--json", action="store_true", help="jobs, iostat and time budget as JSON")
+    p.add_argument("--timeline", metavar="PICTURE", help="also draw one write (.png, .svg, .pdf)")
     p.set_defaults(run=run_command)
 
     p = commands.add_parser("validate", help="hold the simulator against measurements")
     kinds = p.add_subparsers(required=True, metavar="KIND")
     k = kinds.add_parser("kernel", help="a CSV table of real-kernel runs (columns of data/kernel/)")
     k.add_argument("file", metavar="FILE.csv")
+    k.add_argument("--kernel", metavar="VERSION", help="only runs of kernels whose version begins so, such as 4.19")
     k.add_argument("--json", action="store_true", help="the comparison as one JSON object")
     k.add_argument("--plot", metavar="PICTURE", help="also draw measured against simulated (.png, .svg, .pdf)")
     k.set_defaults(run=validate_command)
@@ -94,11 +99,11 @@ def write_reports(folder: Path, names: list[str], outcomes: list, *, quiet: bool
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        threads.table(outcomes).to_csv(folder / "reproduction.csv", index=False)
+        (folder / "reproduction.txt").write_text(threads.text(outcomes) + "\n", encoding="utf-8")
+        written = write_figures(folder, names, outcomes)
     except OSError as error:
-        raise ScenarioError(f"--out: {str(folder)!r} cannot be made a folder ({error.strerror}).") from None
-    threads.table(outcomes).to_csv(folder / "reproduction.csv", index=False)
-    (folder / "reproduction.txt").write_text(threads.text(outcomes) + "\n", encoding="utf-8")
-    written = write_figures(folder, names, outcomes)
+        raise ScenarioError(f"--out: {str(folder)!r} cannot be written ({error.strerror or error}).") from None
     if not quiet:
         print(f"wrote {len(written) + 2} files to {folder}{os.sep}: {', '.join(p.name for p in written)}\n")
 
@@ -110,8 +115,15 @@ def run_command(args: argparse.Namespace) -> int:
     from .simulation import simulate
 
     scenario = read_scenario(args.file)
+    if args.timeline:
+        writable_picture("--timeline", args.timeline)
     warm_up(show=not args.json)
-    result = simulate(scenario.machine, scenario.jobs, progress=not args.json and sys.stderr.isatty())
+    progress = not args.json and sys.stderr.isatty()
+    result = simulate(scenario.machine, scenario.jobs, progress=progress, trace=bool(args.timeline))
+    if args.timeline:
+        from .plots import save
+
+        save(result.timeline(), args.timeline)
     if args.json:
         print(
             json.dumps(
@@ -132,14 +144,26 @@ def validate_command(args: argparse.Namespace) -> int:
     from .engine.warm import warm_up
     from .validate import validate_kernel
 
-    warm_up(show=not args.json)
-    comparison = validate_kernel(args.file, progress=not args.json and sys.stderr.isatty())
     if args.plot:
+        writable_picture("--plot", args.plot)
+    warm_up(show=not args.json)
+    chosen = None if args.kernel is None else lambda run: run.conditions["kernel"].startswith(args.kernel)
+    comparison = validate_kernel(args.file, keep=chosen, progress=not args.json and sys.stderr.isatty())
+    if args.plot and comparison.rows:
         from .plots import save, validation_scatter
 
         save(validation_scatter(comparison.frame()), args.plot)
     print(json.dumps(comparison.summary()) if args.json else comparison)
     return 0
+
+
+def writable_picture(option: str, name: str) -> None:
+    """Refuse a picture that could not be written, before the work is done. Raises ScenarioError."""
+    path = Path(name)
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ScenarioError(f"{option}: {name!r} is not a picture; give a name that ends in .png, .svg or .pdf.")
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise ScenarioError(f"{option}: {str(path.parent)!r} is not a folder that can be written; give another.")
 
 
 def fit_hosts_command(args: argparse.Namespace) -> int:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .errors import ScenarioError
-from .knobs import check, knob
+from .knobs import check, knob, named
 
 
+@named
 @dataclass(frozen=True)
 class ConstantTime:
     """A device whose every command takes the same time.
@@ -67,3 +68,10 @@ def _build(**options: object) -> ConstantTime:
         if name not in ConstantTime.__dataclass_fields__:
             raise unknown("device option", name, ConstantTime.__dataclass_fields__)
     return ConstantTime(**options)  # type: ignore[arg-type]
+
+
+__all__ = ["ConstantTime", "null", "single"]
+
+
+def __dir__() -> list[str]:
+    return __all__

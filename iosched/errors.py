@@ -41,8 +41,17 @@ def number(field: str, value: object, low: float, high: float, unit: str = "", *
     try:
         ok = not isinstance(value, (bool, str)) and math.isfinite(value) and low <= value <= high
         ok = ok and (not integer or int(value) == value)
-    except TypeError:
+    except (TypeError, ValueError, OverflowError):
         ok = False
     if not ok:
+        value = value if len(str_of(value)) < 60 else f"{str_of(value)[:50]}..."
         raise ScenarioError(f"{field}: {value!r} is not allowed; give {allowed}.")
     return int(value) if integer else value
+
+
+def str_of(value: object) -> str:
+    """The value as text, whatever it is (Python refuses to print integers of more than 4,300 digits)."""
+    try:
+        return str(value)
+    except ValueError:
+        return "a number of thousands of digits"

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .errors import unknown
-from .knobs import check, knob
+from .knobs import check, knob, named
 
 
+@named
 @dataclass(frozen=True)
 class Ext4:
     """ext4 with jbd2, data=ordered, 4 KiB blocks.
@@ -40,6 +41,7 @@ class Ext4:
         check(self, "filesystem.")
 
 
+@named
 @dataclass(frozen=True)
 class XFS:
     """XFS: data write by the caller, then one log write with PREFLUSH|FUA.
@@ -63,6 +65,7 @@ class XFS:
             raise unknown("filesystem.log_writer", self.log_writer, ["caller", "push", "worker"])
 
 
+@named
 @dataclass(frozen=True)
 class Raw:
     """The block device itself, without a file system: page cache of the block device, one context.

@@ -7,9 +7,10 @@ from dataclasses import dataclass, fields, replace
 
 from .errors import ScenarioError
 from .kernels import Kernel
-from .knobs import check, knob
+from .knobs import check, knob, named
 
 
+@named
 @dataclass(frozen=True)
 class Host:
     """CPU costs of one machine, in microseconds at speed 1.

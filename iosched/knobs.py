@@ -7,6 +7,7 @@ one source come the checks, the widgets' sliders, the command line and the table
 from __future__ import annotations
 
 from dataclasses import Field, field, fields
+from functools import wraps
 from typing import Any
 
 from .errors import ScenarioError, number, unknown
@@ -40,6 +41,21 @@ def knob(
         "slider": slider,
     }
     return field(default=default, metadata=meta)
+
+
+def named(cls: type) -> type:
+    """Class decorator: an unknown keyword is refused with the names there are, as any other bad input."""
+    plain = cls.__init__
+
+    @wraps(plain)
+    def strict(self: object, *args: Any, **kwargs: Any) -> None:
+        for key in kwargs:
+            if key not in cls.__dataclass_fields__:
+                raise unknown(f"{cls.__name__}.{key}", key, cls.__dataclass_fields__ or ["(none)"])
+        plain(self, *args, **kwargs)
+
+    cls.__init__ = strict
+    return cls
 
 
 def check(obj: object, prefix: str = "") -> None:

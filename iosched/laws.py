@@ -12,6 +12,7 @@ IN_LOOP = {
     c.E_DEPTH: "the device never holds more commands than its queue depth",
     c.E_FLUSH_ORDER: "a flush makes durable only what was complete when it was issued",
     c.E_POOL: "the request pool never runs out behind the tag limit",
+    c.E_TRACE: "one event writes no more trace rows than the buffer keeps free",
     c.E_BAD_OP: "a program has only operations that exist",
 }
 

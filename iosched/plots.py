@@ -639,7 +639,7 @@ def reproduction(table: pd.DataFrame, title: str = "Published and modelled") -> 
     figure = Picture(figsize=(14, 2.6 + 0.5 * len(rows)), layout="constrained")
     ax = figure.add_subplot()
     ax.axvspan(1 / 1.05, 1.05, color=GREEN, alpha=0.18, lw=0, label="within 5 %")
-    ax.axvline(1, color=RED, ls="--", lw=2, label="published (a range: its bar)")
+    ax.axvline(1, color=RED, ls="--", lw=2, label="published (a range: its bar, 5 % beyond its ends are allowed)")
     for y, row in enumerate(rows.itertuples()):
         if row.high > row.low:
             ends = [row.low / row.middle, row.high / row.middle]

@@ -16,6 +16,7 @@ from .engine import codes as c
 from .engine.loop import run
 from .engine.state import State, allocate
 from .engine.tables import OP, STEP
+from .errors import ScenarioError
 from .filesystems import XFS, Ext4, Raw
 from .loads import read_load
 from .scenario import Machine, Scenario
@@ -23,10 +24,11 @@ from .schedulers import BFQ, CFQ, SCHEDULERS, Deadline
 from .schedulers.cfq_state import BE
 from .workloads import IOCLASSES, Dbench, Dd, Job
 
-PARTITION_SECTORS = 1 << 25  # 16 GiB a partition
+PARTITION_SECTORS = 1 << 34  # 8 TiB a partition
 FILE_AREA = 266_240  # where a partition's files begin, its log begins at LOG_AREA (as on the measured file systems)
-FILE_SECTORS = 1 << 19
-LOG_AREA = 1 << 24
+DBENCH_SECTORS = 1 << 19  # a dbench client's files go round in so much room
+CHUNK_SECTORS = 512  # 256 KiB, the unit in which room for a small file is set aside
+LOG_AREA = 1 << 33
 METADATA_AREAS = 33_928, 1_096  # where a real 5.10 read inode and bitmap blocks
 KERNEL_CLASS = BE
 BOOKS = (  # what a device row has summed up, as against what it is
@@ -266,6 +268,7 @@ def fill_device(s: State, machine: Machine, nr_requests: int) -> None:
     _, dev.scheduler, legacy, _, _ = SCHEDULERS[machine.scheduler_name]
     dev.legacy = int(legacy)
     dev.asynchronous_run = int(not legacy and machine.scheduler_name != "none")
+    dev.flush_at_once = int(dev.asynchronous_run and machine.version < "5.0")
     dev.depth = device.queue_depth
     dev.servers = min(device.servers, device.queue_depth)
     dev.completion_ns = round(device.completion_us * c.USEC)
@@ -305,6 +308,7 @@ def fill_bfq(s: State, machine: Machine) -> None:
 def fill_jobs(s: State, scenario: Scenario, partitions: list[int], starts: np.ndarray) -> None:
     """One task and one file a job."""
     machine = scenario.machine
+    places = file_places(scenario)
     for i, job in enumerate(scenario.jobs):
         t = s.tasks[i]
         t.pc = place_program(s, starts, i)
@@ -317,10 +321,10 @@ def fill_jobs(s: State, scenario: Scenario, partitions: list[int], starts: np.nd
         t.state = c.T_READY
         f = s.files[i]
         f.journal = partitions.index(job.partition)
-        f.first = job.partition * PARTITION_SECTORS + FILE_AREA + i * FILE_SECTORS
+        f.first = places[i]
         f.metadata = int(not isinstance(machine.filesystem, Raw))
         t.journal = f.journal
-        f.size_limit = FILE_SECTORS * 512
+        f.size_limit = DBENCH_SECTORS * 512
         f.tick = c.NONE
 
 
@@ -354,6 +358,25 @@ def fill_load(s: State, t: np.record, i: int, scenario: Scenario) -> None:
     t.n_seconds = seconds_of(job)
     t.counting_from = round((job.start + job.warmup_s) * c.SEC)
     t.stop_at = t.counting_from + round(job.runtime * c.SEC)
+
+
+def file_places(scenario: Scenario) -> list[int]:
+    """First sector of each job's file: one behind the other on its partition, as ext4 puts files of one folder, in
+    whole allocation chunks. Raises ScenarioError if a partition is full."""
+    end: dict[int, int] = {}
+    places = []
+    for job in scenario.jobs:
+        start = end.get(job.partition, FILE_AREA)
+        length = DBENCH_SECTORS if isinstance(job, Dbench) else -(-job.bs * job.count // 512)
+        places.append(job.partition * PARTITION_SECTORS + start)
+        end[job.partition] = start + -(-length // CHUNK_SECTORS) * CHUNK_SECTORS
+        if end[job.partition] > LOG_AREA:
+            room = (LOG_AREA - FILE_AREA) * 512
+            raise ScenarioError(
+                f"{job.name}.count: the files of partition {job.partition} are larger than its {room / 1e12:.1f} TB; "
+                "give fewer or smaller writes, or another partition."
+            )
+    return places
 
 
 def fill_workers(s: State, scenario: Scenario, partitions: list[int], starts: np.ndarray) -> None:

@@ -34,10 +34,11 @@ def dsync_figures(folder: Path) -> list[Path]:
     machine, _ = dsync.scenario("vm-4.19", "cfq")
     figures = {claim.id: (claim.low, claim.high) for claim in claims("dsync")}
     slow, fast = figures["T0-044"], figures["T0-045"]  # seconds a write
-    short = dsync.job(count=60)
-    results = {name: simulate(dsync.scenario("vm-4.19", name)[0], [short], trace=True) for name in ("cfq", "noop")}
+    results = {
+        name: simulate(dsync.scenario("vm-4.19", name)[0], [dsync.job()], trace=True) for name in ("cfq", "noop")
+    }
     written = [
-        plots.save(result.timeline(operation=40), folder / f"dsync-timeline-{name}.svg")
+        plots.save(result.timeline(operation=501), folder / f"dsync-timeline-{name}.svg")
         for name, result in results.items()
     ]
     written.append(

@@ -57,7 +57,7 @@ class Result:
             ops = int(t.done_ops)
             rows.append(
                 {
-                    "job": job.name if len(self.scenario.jobs) == 1 else f"{job.name} {i + 1}",
+                    "job": self.task_name(i),
                     "cgroup": job.cgroup,
                     "operations": ops,
                     "bytes": int(t.done_bytes),
@@ -79,8 +79,9 @@ class Result:
         if total == 0:
             return float("nan")
         at = int(np.searchsorted(np.cumsum(counts), max(1, np.ceil(total * percent / 100))))
-        low = _bin_start(at)
-        return (low + _bin_start(at + 1)) / 2 * NS
+        middle = (_bin_start(at) + _bin_start(at + 1)) // 2
+        t = self.state.tasks[job]
+        return min(max(middle, int(t.latency_min)), int(t.latency_max)) * NS
 
     def job_elapsed(self, job: int) -> float:
         """Seconds from a job's start to its end, or to the end of the run."""
@@ -165,7 +166,8 @@ class Result:
         if task < 0:
             return "async"
         if task < len(jobs):
-            return jobs[task].name if len(jobs) == 1 else f"{jobs[task].name} {task + 1}"
+            name = jobs[task].name
+            return name if [job.name for job in jobs].count(name) == 1 else f"{name} {task + 1}"
         kind = "xfs log" if isinstance(self.scenario.machine.filesystem, XFS) else "jbd2"
         many = len(self.state.tasks) - len(jobs) > 1
         return f"{kind} {task - len(jobs) + 1}" if many else kind
@@ -225,7 +227,11 @@ class Result:
 
     @cached_property
     def iostat(self) -> pd.DataFrame:
-        """One row as iostat -x shows it over the whole run: r/s, w/s, rkB/s, wkB/s, f/s, await (ms), aqu-sz, %util."""
+        """One row as iostat -x shows it over the whole run: r/s, w/s, rkB/s, wkB/s, f/s, await (ms), aqu-sz, %util.
+
+        As in the kernel, %util counts the time in which a request is anywhere in the block layer: one that the
+        scheduler holds back counts too, although the device is idle. `time_budget` tells the two apart.
+        """
         import pandas as pd
 
         dev = self.state.devices[0]
@@ -239,7 +245,7 @@ class Result:
             "f/s": int(dev.flushes) / t,
             "await": int(dev.sojourn_ns) * 1e-6 / done,
             "aqu-sz": int(dev.area_in_system) * NS / t,
-            "%util": 100 * int(dev.busy_ns) * NS / t,
+            "%util": 100 * int(dev.busy_ns + dev.held_ns) * NS / t,
         }
         return pd.DataFrame([row])
 
@@ -284,9 +290,17 @@ class Result:
 
         return timeline(self, operation, operations)
 
+    def _titled_dd_lines(self) -> list[str]:
+        """dd's lines; with several jobs each block says whose it is."""
+        if len(self.scenario.jobs) == 1:
+            return self.dd_lines
+        rows = zip(self.jobs.itertuples(), self.scenario.jobs, strict=True)
+        own = [r for r, job in rows if isinstance(job, Dd)]
+        return [f"[{r.job} in {r.cgroup}]\n{text}" for r, text in zip(own, self.dd_lines, strict=True)]
+
     def __repr__(self) -> str:
         budget = self.time_budget
-        lines = "\n".join(self.dd_lines + self.dbench_lines)
+        lines = "\n".join(self._titled_dd_lines() + self.dbench_lines)
         shown = budget.assign(share=(budget.share * 100).round(1), per_op_us=(budget.per_op_s * 1e6).round(1))
         return (
             f"{lines}\n\n{self.iostat.round(2).to_string(index=False)}\n\n"

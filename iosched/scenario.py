@@ -13,9 +13,11 @@ from .errors import ScenarioError, number, unknown
 from .filesystems import XFS, Ext4, Raw, filesystem
 from .host import Host, fitted_host
 from .kernels import Kernel
+from .knobs import named
 from .workloads import Dbench, Job
 
 
+@named
 @dataclass(frozen=True)
 class Machine:
     """One machine: kernel, device, file system, scheduler, cgroups, host.

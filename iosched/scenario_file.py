@@ -40,10 +40,10 @@ def read_scenario(path: str | Path) -> Scenario:
     """The scenario of a TOML file. Raises ScenarioError, naming the field, for anything that is not one."""
     path = Path(path)
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+        tree = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ScenarioError(f"FILE: {str(path)!r} cannot be read ({error.strerror}).") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
         raise ScenarioError(f"FILE: {path.name!r} is not TOML ({error}).") from None
     for key in tree:
         if key not in SECTIONS:

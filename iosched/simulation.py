@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .engine import codes as c
-from .engine.loop import TRACE_MARGIN, run
+from .engine.loop import run
 from .engine.state import State
 from .errors import EngineError, ScenarioError, number
 from .laws import check_laws
@@ -16,6 +16,7 @@ from .workloads import Job
 
 CHUNK_EVENTS = 1_000_000  # between two chunks a run can be interrupted and progress is shown
 TRACE_ROWS = 1 << 16
+LONGEST = 30 * 24 * 3600 * c.SEC  # beyond this the sums over requests and time leave 64 bits
 TASK_WAITS = {
     c.T_WAIT_IO: "an I/O",
     c.T_WAIT_COMMIT: "a journal commit",
@@ -46,9 +47,9 @@ def simulate(
     100
     """
     scenario = Scenario(machine, jobs)
-    length = None if until is None else round(number("until", until, 1e-9, 1e9, "seconds") * c.SEC)
-    s = compile_scenario(scenario, TRACE_ROWS + TRACE_MARGIN if trace else 0)
-    stop_at = c.NEVER - 1 if length is None else int(s.sim[0].epoch) + length
+    length = None if until is None else round(number("until", until, 1e-9, 30 * 24 * 3600, "seconds") * c.SEC)
+    s = compile_scenario(scenario, TRACE_ROWS if trace else 0)
+    stop_at = int(s.sim[0].epoch) + (LONGEST if length is None else length)
     chunks: list[np.ndarray] = []
     with _bar(progress, scenario) as bar:
         while True:
@@ -59,10 +60,12 @@ def simulate(
                 s.sim[0].trace_n = 0
             if stop not in (c.STOP_BUDGET, c.STOP_TRACE_FULL):
                 break
+    if stop == c.STOP_TIME and length is None:
+        raise ScenarioError("until: the jobs take more than 30 simulated days; give until=..., or fewer operations.")
     if stop == c.STOP_STUCK:
         raise ScenarioError(_stuck(s, scenario))
     check_laws(s, stop)
-    return Result(scenario, s, np.concatenate(chunks) if chunks else None)
+    return Result(scenario, s, np.concatenate(chunks) if chunks else s.trace[:0] if trace else None)
 
 
 def _bar(progress: bool, scenario: Scenario):

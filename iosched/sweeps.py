@@ -80,7 +80,7 @@ def _requests_per_op(scenario: Scenario, s: State) -> float:
 
 
 def _utilisation(scenario: Scenario, s: State) -> float:
-    return _ratio(int(s.devices[0].busy_ns), int(s.sim[0].now - s.sim[0].epoch))
+    return _ratio(int(s.devices[0].busy_ns + s.devices[0].held_ns), int(s.sim[0].now - s.sim[0].epoch))
 
 
 METRICS: dict[str, Callable[[Scenario, State], float]] = {

@@ -61,6 +61,16 @@ class Comparison:
 
         return pd.DataFrame(self.rows)
 
+    def _by_kernel(self) -> list[str]:
+        """One line a (kernel, scheduler): rows, median and 95th percentile of the error."""
+        found: dict[tuple[str, str], list[float]] = {}
+        for row in self.rows:
+            found.setdefault((row["kernel"], row["scheduler"]), []).append(abs(row["error"]))
+        return [
+            f"  {kernel} {scheduler}: {len(e)} rows, median {np.median(e):.2%}, 95th {np.percentile(e, 95):.2%}"
+            for (kernel, scheduler), e in sorted(found.items())
+        ]
+
     def __str__(self) -> str:
         s = self.summary()
         if not s["compared"]:
@@ -72,6 +82,7 @@ class Comparison:
             )
         lines = [text]
         lines += [f"  host {kernel} {device}: {origin}" for (kernel, device), (_, origin) in self.hosts.items()]
+        lines += self._by_kernel()
         lines += [
             f"  {row['error']:+8.2%}  measured {row['measured']:.1f}  simulated {row['simulated']:.1f}  {row['run_id']}"
             for row in s["worst"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .errors import ScenarioError, number, unknown
-from .knobs import check, knob
+from .knobs import check, knob, named
 
 OFLAGS = ("dsync", "sync", "direct")
 CONVS = ("fsync", "fdatasync", "notrunc")
@@ -16,6 +16,7 @@ SUFFIXES = {"": 1, "c": 1, "w": 2, "b": 512, "kB": 1000, "k": 1024, "K": 1024, "
             "MiB": 2**20, "GB": 10**9, "G": 2**30, "GiB": 2**30}  # fmt: skip
 
 
+@named
 @dataclass(frozen=True)
 class Dd:
     """dd writing a new file: `dd if=/dev/zero of=FILE bs=.. count=.. oflag=.. conv=..`.
@@ -36,6 +37,9 @@ class Dd:
 
     def __post_init__(self) -> None:
         check(self, "dd.")
+        for name in ("oflag", "conv", "name", "cgroup"):
+            if not isinstance(getattr(self, name), str):
+                raise ScenarioError(f"dd.{name}: {getattr(self, name)!r} is not allowed; give a text.")
         for word in self.oflags:
             if word not in OFLAGS:
                 raise unknown("dd.oflag", word, OFLAGS)
@@ -83,6 +87,7 @@ def dd(bs: int | str = 512, count: int = 10_000, oflag: str | None = "dsync", co
     return Dd(bs=parse_size("dd.bs", bs), count=count, oflag=oflag or "", conv=conv or "", cgroup=cgroup, **options)  # type: ignore[arg-type]
 
 
+@named
 @dataclass(frozen=True)
 class Dbench:
     """dbench: clients that repeat the operations of a load file, each in a directory of its own, for a given time.
@@ -108,6 +113,9 @@ class Dbench:
 
     def __post_init__(self) -> None:
         check(self, "dbench.")
+        for name in ("name", "cgroup"):
+            if not isinstance(getattr(self, name), str):
+                raise ScenarioError(f"dbench.{name}: {getattr(self, name)!r} is not allowed; give a text.")
         if self.ioclass not in IOCLASSES:
             raise unknown("dbench.ioclass", self.ioclass, IOCLASSES)
         if not isinstance(self.load, (str, Path, type(None))):
@@ -158,5 +166,12 @@ def parse_size(field: str, value: int | str) -> int:
         match = re.fullmatch(r"(\d+)([A-Za-z]*)", value.strip())
         if not match or match[2] not in SUFFIXES:
             raise ScenarioError(f"{field}: {value!r} is not a size; give bytes or a size such as '4k', '1M'.")
-        return int(match[1]) * SUFFIXES[match[2]]
+        return int(number(field, int(match[1][:20]) * SUFFIXES[match[2]], 1, 2**30, "bytes", integer=True))
     return int(number(field, value, 1, 2**30, "bytes", integer=True))
+
+
+__all__ = ["Dd", "dd", "parse_size"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -64,7 +64,7 @@ def test_the_compact_load_has_the_bytes_and_operations_of_the_load_file():
         ("dirty_bytes,counted_bytes,operations\n1,2,-3\n", "line 2 has '-3' as operations"),
         ("dirty_bytes,counted_bytes,operations,rewrite\n1,2,3,2\n", "line 2 has '2' as rewrite"),
         ("dirty_bytes,counted_bytes,operations\n", "has no flushes"),
-        ("dirty_bytes,counted_bytes,operations\n0,2,0\n", "so no time passes"),
+        ("dirty_bytes,counted_bytes,operations\n0,2,0\n", "so nothing is ever flushed"),
     ],
 )
 def test_a_wrong_load_is_refused_in_one_sentence(tmp_path, text, words):

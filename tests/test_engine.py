@@ -269,3 +269,99 @@ def test_percentiles_of_the_latency_are_within_six_percent(vm):
     row = result.jobs.iloc[0]
     assert row.latency_mean_s == pytest.approx(exact.mean())
     assert (row.latency_min_s, row.latency_max_s) == (pytest.approx(exact.min()), pytest.approx(exact.max()))
+
+
+def test_percentiles_never_leave_the_range_of_the_latencies():
+    result = io.simulate(io.Machine(scheduler="noop"), [io.workloads.dd(count=50, bs=4096)])
+    row = result.jobs.iloc[0]
+    for percent in (50, 90, 99):
+        assert row.latency_min_s <= row[f"latency_p{percent}_s"] <= row.latency_max_s
+
+
+def test_utilisation_counts_requests_that_the_scheduler_holds_back(vm, child_dd):
+    iostat = io.simulate(vm, [child_dd]).iostat.iloc[0]
+    assert iostat["%util"] > 98 and iostat["aqu-sz"] == pytest.approx(iostat["%util"] / 100, abs=0.02)
+
+
+def test_several_jobs_say_whose_lines_they_print(vm):
+    work = [io.workloads.dd(count=3, name="web", cgroup="user.slice"), io.workloads.dd(count=3, name="db")]
+    text = repr(io.simulate(vm, work))
+    assert "[web in user.slice]" in text and "[db in /]" in text
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        # a loop that never waits, and one write that is many bios
+        (io.Machine(kernel="4.19", scheduler="noop", host=NO_HOST), {"count": 40_000, "oflag": "", "conv": "fsync"}),
+        (
+            io.Machine(
+                kernel="4.19",
+                scheduler="noop",
+                nr_requests=65536,
+                device=io.devices.ConstantTime(max_sectors_kb=4, queue_depth=65536),
+            ),
+            {"bs": "64M", "count": 2, "oflag": "direct"},
+        ),
+    ],
+)
+def test_no_task_keeps_the_event_loop_to_itself_and_the_trace_stays_within_its_buffer(case):
+    machine, options = case
+    result = io.simulate(machine, [io.workloads.dd(**options)], trace=True)
+    ends = result.trace["kind"] == c.TR_OP_END
+    assert int(ends.sum()) == result.jobs.operations.iloc[0]
+    stopped = io.simulate(machine, [io.workloads.dd(**options)], until=1e-6)
+    assert stopped.elapsed <= 1.0001e-6
+
+
+def test_a_fua_write_that_needs_no_flush_holds_up_nobodys_flush():
+    machine = io.Machine(
+        kernel="6.1", scheduler="mq-deadline", filesystem="raw", device=io.devices.ConstantTime(write_cache=True)
+    )
+    work = [io.workloads.dd(bs=4096, count=50)]
+    work += [io.workloads.dd(bs=4096, count=3000, oflag="direct,dsync", start=3e-5 * i) for i in range(4)]
+    assert io.simulate(machine, work).jobs.latency_max_s.iloc[0] < 2e-3
+
+
+def test_a_crowd_in_one_cgroup_does_not_hold_up_another_cgroups_requests():
+    machine = io.Machine(
+        kernel="4.19",
+        scheduler="noop",
+        filesystem="raw",
+        nr_requests=4,
+        device=io.devices.ConstantTime(queue_depth=4096),
+        host=NO_HOST,
+        cgroups=["a", "b"],
+    )
+    alone = io.workloads.dd(bs="1M", count=40, oflag="direct", cgroup="b")
+    crowd = [io.workloads.dd(bs="1M", count=400, oflag="direct", cgroup="a", partition=1) for _ in range(50)]
+    quiet = io.simulate(machine, [alone]).jobs.latency_mean_s.iloc[0]
+    assert io.simulate(machine, [alone, *crowd]).jobs.latency_mean_s.iloc[0] < 1.2 * quiet
+
+
+def test_a_copied_state_runs_on_its_own_tables(vm):
+    import copy
+    import pickle
+
+    s = compile_scenario(io.Scenario(vm, [io.workloads.dd(count=5)]))
+    for other in (copy.deepcopy(s), pickle.loads(pickle.dumps(s))):
+        run(other, c.NEVER - 1, c.NEVER)
+        assert (int(s.tasks[0].done_ops), int(other.tasks[0].done_ops)) == (0, 5)
+
+
+def test_files_of_one_partition_do_not_overlap():
+    work = [io.workloads.dd(bs="1M", count=300, oflag="direct") for _ in range(3)]
+    s = compile_scenario(io.Scenario(io.Machine(), work))
+    places = sorted(int(f.first) for f in s.files)
+    assert all(b - a >= 300 * 2048 for a, b in zip(places, places[1:], strict=False))
+    assert places[-1] + 300 * 2048 <= int(s.journals[0].first)
+
+
+def test_days_of_simulated_time_are_refused_before_the_sums_leave_64_bits():
+    machine = io.Machine(filesystem="raw", scheduler="noop", device=io.devices.single(completion_us=1e9, queue_depth=1))
+    with pytest.raises(io.ScenarioError, match="30 simulated days"):
+        io.simulate(machine, [io.workloads.dd(count=3000, oflag="direct") for _ in range(56)])
+
+
+def test_a_trace_without_events_is_an_empty_table(vm, child_dd):
+    assert len(io.simulate(vm, [child_dd], until=1e-9, trace=True).events) <= 1

@@ -60,3 +60,11 @@ def test_importing_the_package_compiles_nothing_and_loads_no_plotting():
         "print([m for m in ('pandas', 'matplotlib', 'seaborn', 'scipy.optimize', 'ipywidgets') if m in sys.modules])"
     )
     assert python(code).strip() == "[]"
+
+
+def test_an_unwritable_cache_folder_does_not_bring_back_stale_code(tmp_path):
+    code = "from iosched.engine.jit import writable_cache_folder; print(writable_cache_folder())"
+    (tmp_path / "file").write_text("in the way")
+    env = {"IOSCHED_CACHE": str(tmp_path / "file" / "x"), "TMPDIR": str(tmp_path)}
+    place = python(code, **env).strip()
+    assert place.startswith(str(tmp_path / "iosched-")) and place.endswith(jit.source_hash())

@@ -163,6 +163,10 @@ def test_other_layouts_times_and_kernels_are_simulated(tmp_path):
         ("a,4.19,null_blk,soon,32,1,0,ext4,noop,,,,,no,dd_dsync_bs512_n9,,,300", "completion_us 'soon'"),
         ("a,4.19,null_blk,-5,32,1,0,ext4,noop,,,,,no,dd_dsync_bs512_n9,,,300", "completion_us"),
         ("a,4.19,null_blk,100,32,1,0,ext4,noop,,,,,no,dd_dsync_bs512_n9,,,", "time_per_write_us"),
+        ("a,4.19,null_blk,100,nan,1,0,ext4,noop,,,,,no,dd_dsync_bs512_n9,,,300", "hw_queue_depth 'nan'"),
+        ("a,4.19,null_blk,100,32,1,0,ext4,noop,,,,gips=0,no,dd_dsync_bs512_n9,,,300", "gips=0"),
+        ("a,4.19,null_blk,100,32,1,0,ext4,noop,,,,,no,dd_dsync_bs512_n9,,,1e-320", "time_per_write_us"),
+        ("a,4.19,null_blk,100,32,1,0,ext4,noop,,,,,dd:a//b jbd2:root,dd_dsync_bs512_n9,,,300", "a//b"),
         ("a,4.19,null_blk,100,32,maybe,0,ext4,noop,,,,,no,dd_dsync_bs512_n9,,,300", "rotational 'maybe'"),
     ],
 )

@@ -10,7 +10,8 @@ from iosched.cli import main
 from iosched.errors import ScenarioError
 from iosched.threads import THREADS, claims, dsync, reproduce, text
 
-KNOWN_OFF = {"T0-035", "F0-12", "F0-16"}  # what the disk gets for each write; explained in the table
+# what the disk gets for each write (explained in the table), and BFQ where real kernels do not give the figure either
+KNOWN_OFF = {"T0-035", "F0-12", "F0-16", "T0-028", "T0-029", "T0-034", "F0-18", "F0-19", "F0-22", "F0-24"}
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,7 @@ def test_every_claim_is_reproduced_or_explained(outcomes):
         if o.verdict == "off":
             assert o.claim.id in KNOWN_OFF and o.claim.note
         if o.verdict == "not modelled":
-            assert o.claim.experiment == "bfq" and o.reason
+            assert o.claim.quantity == "throughput of four on a disk" and o.reason
 
 
 def test_the_headline_figures_come_out_within_5_percent(outcomes):
@@ -35,6 +36,13 @@ def test_the_headline_figures_come_out_within_5_percent(outcomes):
     assert by_id["T0-027"].simulated == pytest.approx(1.3e6, rel=0.05)
     for name in ("T0-010", "T0-011", "T0-012", "T0-015"):
         assert by_id[name].ratio == 1.0
+
+
+def test_bfq_gives_what_real_kernels_of_that_time_give_where_the_thread_does_not(outcomes):
+    """5.2.1 and 5.3.1 in the thread's place (data/kernel): 102, 44, 1120 and 115 kB/s; the second machine 231."""
+    by_id = {o.claim.id: o for o in outcomes}
+    for name in ("T0-029", "F0-18", "F0-19", "F0-22", "T0-034"):
+        assert by_id[name].simulated == pytest.approx(by_id[name].kernel, rel=0.06), name
 
 
 def test_one_figure_a_machine_is_fitted(outcomes):

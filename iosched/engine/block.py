@@ -32,7 +32,7 @@ from .codes import (
 )
 from .jit import jit, out_of_line
 from .lists import insert_sorted, pop_front, push_back, successor_of
-from .pool import add_bio, get_request, has_tag, put_request, return_tag, take_tag
+from .pool import add_bio, get_request, has_tag, put_request, return_tag, take_tag, wait_list
 from .trace import record
 from .wakeups import cpu_burst, interrupt, wake, wake_first
 
@@ -70,7 +70,8 @@ def submit_bio(s, d, task, op, sector, nr, flags):
         unplug(s, d, task)
         if s.sim[0].free_bio == NONE or not has_tag(s, d, t.group, op, flags):
             t.state = T_WAIT_TAG
-            push_back(s, dev.waiters, s.sim[0].first_task_node + task)
+            lst = dev.waiters if s.sim[0].free_bio == NONE else wait_list(s, d, t.group, op, flags)
+            push_back(s, lst, s.sim[0].first_task_node + task)
             return False
     ri = get_request(s, d, task, op, sector, nr, flags)
     take_tag(s, ri, t.group)
@@ -199,8 +200,11 @@ def merge_neighbours(s, ri):
     dev.arrived -= 1
     # the two sojourns become one: keep Little's law exact by handing the younger one's age to the books
     dev.sojourn_ns += s.sim[0].now - o.start
+    lst = wait_list(s, o.dev, s.tasks[o.task].group, o.op, o.cmd_flags)
     return_tag(s, oi)
     put_request(s, oi)
+    if s.lists[lst].count > 0:
+        wake_first(s, lst)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -395,7 +399,12 @@ def end_request(s, ri):
     elif r.op == 1:
         dev.write_requests += 1
     r.state = R_DONE
+    lst = dev.waiters
+    if r.pool != NONE:
+        lst = wait_list(s, r.dev, r.pool - r.dev * sim.n_groups, r.op, r.cmd_flags)
     return_tag(s, ri)
     put_request(s, ri)
-    if s.lists[dev.waiters].count > 0:
+    if s.lists[lst].count > 0:
+        wake_first(s, lst)
+    if lst != dev.waiters and s.lists[dev.waiters].count > 0:
         wake_first(s, dev.waiters)

@@ -28,7 +28,7 @@ T_IDLE = 0
 TIMERS_PER_DEVICE = 1
 
 # what a task is doing
-T_READY, T_WAIT_IO, T_WAIT_COMMIT, T_SLEEP, T_WAIT_TAG, T_DONE = 0, 1, 2, 3, 4, 5
+T_READY, T_WAIT_IO, T_WAIT_COMMIT, T_SLEEP, T_WAIT_TAG, T_DONE, T_YIELDED = 0, 1, 2, 3, 4, 5, 6
 
 # operations of a task's program (engine/tasks.py)
 (
@@ -124,7 +124,7 @@ TRACE_LETTERS = (
 )
 
 # what can go wrong inside a run; the text of each is in result.py
-OK, E_DOUBLE_COMPLETION, E_EARLY_COMPLETION, E_DEPTH, E_FLUSH_ORDER, E_POOL, E_BAD_OP = 0, 1, 2, 3, 4, 5, 6
+OK, E_DOUBLE_COMPLETION, E_EARLY_COMPLETION, E_DEPTH, E_FLUSH_ORDER, E_POOL, E_BAD_OP, E_TRACE = 0, 1, 2, 3, 4, 5, 6, 7
 
 # why run() came back
 STOP_DONE, STOP_TIME, STOP_BUDGET, STOP_TRACE_FULL, STOP_STUCK, STOP_ERROR = 0, 1, 2, 3, 4, 5

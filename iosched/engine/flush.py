@@ -38,6 +38,7 @@ def begin(s, ri):
         if (r.cmd_flags & F_FUA) != 0 and dev.fua == 0:
             r.steps |= STEP_POST
     r.elevator = 0
+    r.shares_flush = 1 if r.steps & (STEP_PRE | STEP_POST) else 0  # a FUA write that needs no flush concerns none
     next_step(s, ri)
 
 
@@ -52,7 +53,8 @@ def next_step(s, ri):
         wait_for_flush(s, dev, ri)
     elif r.steps & STEP_DATA:
         r.state = R_DISPATCHED
-        dev.flush_data += 1
+        if r.shares_flush != 0:
+            dev.flush_data += 1
         push_back(s, dev.dispatch_list, 2 * ri)
     elif r.steps & STEP_POST:
         r.state = R_FLUSHING
@@ -75,12 +77,13 @@ def wait_for_flush(s, dev, ri):
 @jit
 def kick(s, d):
     """Issue a flush if one is wanted and may start: one at a time (C1), and not while a sequence is in its data step so
-    that later ones can share it (C2), unless the oldest has waited five seconds (C3)."""
+    that later ones can share it (C2; not on the blk-mq path of 4.19 with a scheduler), unless the oldest has waited
+    five seconds (C3)."""
     dev = s.devices[d]
     lst = dev.flush_pending0 if dev.flush_pending_index == 0 else dev.flush_pending1
     if dev.flush_running != NONE or s.lists[lst].count == 0:
         return
-    if dev.flush_data > 0 and s.sim[0].now - dev.flush_pending_since < PENDING_TIMEOUT:
+    if dev.flush_data > 0 and dev.flush_at_once == 0 and s.sim[0].now - dev.flush_pending_since < PENDING_TIMEOUT:
         return
     first = s.requests[s.lists[lst].head >> 1]
     account(s, d)
@@ -115,7 +118,8 @@ def step_done(s, ri, flush_issued):
             s.sim[0].error = E_FLUSH_ORDER
         r.steps &= ~STEP_PRE
     elif r.steps & STEP_DATA:
-        dev.flush_data -= 1
+        if r.shares_flush != 0:
+            dev.flush_data -= 1
         r.data_done = s.sim[0].now
         r.steps &= ~STEP_DATA
     else:

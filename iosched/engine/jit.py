@@ -14,6 +14,7 @@ import hashlib
 import os
 import platform
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,6 +54,28 @@ def cache_folder() -> Path:
     return base / source_hash()
 
 
+def writable_cache_folder() -> Path | None:
+    """The cache folder, or one in the system's temporary folder where it cannot be written, or None.
+
+    Numba by itself would fall back to a folder beside the sources, whose index does not look at our other files.
+    """
+    folder = cache_folder()
+    for place in (folder, Path(tempfile.gettempdir()) / f"iosched-{user_id()}" / folder.name):
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            if os.access(place, os.W_OK | os.X_OK):
+                return place
+        except OSError:
+            continue
+    print("iosched: no folder for the compiled engine can be written; it is compiled anew each time.", file=sys.stderr)
+    return None
+
+
+def user_id() -> int:
+    """Who owns the temporary cache."""
+    return os.getuid() if hasattr(os, "getuid") else 0
+
+
 @contextmanager
 def _numba_cache_in(folder: Path):
     """Numba reads its cache folder when a function is decorated; ours must not leak into the user's own functions."""
@@ -76,8 +99,9 @@ def jit(function: Callable) -> Callable:
 
 def entry(function: Callable) -> Callable:
     """Compile an entry point: cached on disk, and runs without the GIL so that threads run scenarios in parallel."""
-    with _numba_cache_in(cache_folder()):
-        return numba.njit(function, _nrt=False, error_model="numpy", cache=True, nogil=True)
+    folder = writable_cache_folder() if jit_enabled() else None
+    with _numba_cache_in(folder or cache_folder()):
+        return numba.njit(function, _nrt=False, error_model="numpy", cache=folder is not None, nogil=True)
 
 
 @intrinsic

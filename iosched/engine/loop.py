@@ -23,8 +23,6 @@ from .codes import (
 from .jit import entry, jit, jit_enabled
 from .memory import state_at
 
-TRACE_MARGIN = 4096  # one event writes fewer trace rows than this (a full plug of split bios is the largest)
-
 
 def run(state, stop_at, budget):
     """Run until every job has ended, simulated time reaches `stop_at` (ns), or `budget` events were handled.
@@ -47,7 +45,7 @@ def _loop(s, stop_at, budget):
             return STOP_DONE
         if budget <= 0:
             return STOP_BUDGET
-        if sim.trace_on != 0 and sim.trace_n + TRACE_MARGIN > sim.trace_rows:
+        if sim.trace_on != 0 and sim.trace_n + sim.trace_margin > sim.trace_rows:
             return STOP_TRACE_FULL
         timer = first_timer(s)
         at = NEVER

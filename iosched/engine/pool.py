@@ -104,6 +104,16 @@ def take_tag(s, ri, group):
 
 
 @jit
+def wait_list(s, d, group, op, flags):
+    """Where a task waits for room: with its cgroup and direction on the legacy path, with all others on blk-mq."""
+    dev = s.devices[d]
+    if dev.legacy == 0:
+        return dev.waiters
+    pool = s.pools[d * s.sim[0].n_groups + group]
+    return pool.waiters_sync if is_sync(op, flags) else pool.waiters_async
+
+
+@jit
 def return_tag(s, ri):
     """The limit has room again."""
     r = s.requests[ri]

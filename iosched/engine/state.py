@@ -12,6 +12,9 @@ from ..schedulers import bfq_tables, cfq_state, deadline
 from .codes import HISTOGRAM_BINS, IDLE_REASONS, NEVER, NONE, TIMERS_PER_DEVICE
 from .tables import TABLES
 
+# trace rows that are kept free, since one event may touch every request and submit a turn's bios
+TRACE_MARGIN, TRACE_ROWS_A_REQUEST = 8192, 8
+
 
 class State:
     """Everything a run knows: one attribute a table of `TABLES`.
@@ -22,6 +25,10 @@ class State:
     def __init__(self, tables: dict[str, np.ndarray]) -> None:
         self.__dict__.update(tables)
         self._addresses = np.array([tables[name].ctypes.data for name in TABLES], np.intp)
+
+    def __setstate__(self, state: dict[str, np.ndarray]) -> None:
+        """A copy has tables of its own, at addresses of its own."""
+        self.__init__({name: state[name] for name in TABLES})
 
     @property
     def address(self) -> int:
@@ -58,13 +65,14 @@ def allocate(
     a BFQ entity and two more a BFQ queue, and one a task at the very end.
     """
     cfq_devices = n_devices if with_cfq else 0
-    n_cfq_queues = cfq_devices * (2 * n_tasks + 2 * n_groups + 2)
+    n_cfq_queues = cfq_devices * (2 * n_tasks + cfq_state.ASYNC_SLOTS * n_groups)
     n_cfq_groups = cfq_devices * n_groups
     bfq_devices = n_devices if with_bfq else 0
     n_bfq_queues = bfq_devices * 2 * n_tasks
     n_bfq_groups = bfq_devices * n_groups
     first_bfq_node = 2 * n_requests + n_cfq_queues + n_cfq_groups
     first_task_node = first_bfq_node + 3 * n_bfq_queues + n_bfq_groups
+    margin = TRACE_MARGIN + TRACE_ROWS_A_REQUEST * n_requests
     rows = {
         "sim": 1,
         "devices": n_devices,
@@ -82,7 +90,7 @@ def allocate(
         "idle": n_devices * n_tasks * len(IDLE_REASONS),
         "histogram": n_tasks * HISTOGRAM_BINS,
         "processors": cpus,
-        "trace": trace_rows,
+        "trace": trace_rows + margin if trace_rows else 0,
         "deadline": n_devices if with_deadline else 0,
         "deadline_class": n_devices * deadline.CLASSES if with_deadline else 0,
         "cfq": cfq_devices,
@@ -108,7 +116,9 @@ def allocate(
     sim.n_devices, sim.n_tasks, sim.n_requests, sim.n_groups = n_devices, n_tasks, n_requests, n_groups
     sim.n_timers, sim.n_cfq_queues = n_devices * TIMERS_PER_DEVICE, n_cfq_queues
     sim.n_bfq_queues, sim.n_bfq_groups, sim.first_bfq_node = n_bfq_queues, n_bfq_groups, first_bfq_node
-    sim.first_task_node, sim.trace_rows = first_task_node, trace_rows
+    sim.first_task_node = first_task_node
+    if trace_rows:
+        sim.trace_margin, sim.trace_rows = margin, trace_rows + margin
     s.devices.flush_running = s.devices.idle_row = NONE
     s.tasks.file = s.tasks.journal = NONE
     s.tasks.latency_min = NEVER
@@ -130,6 +140,7 @@ def allocate(
 LIST_COLUMNS = {
     "devices": "fifo dispatch_list server_queue waiters flush_pending0 flush_pending1 flush_served",
     "tasks": "plug_list",
+    "pools": "waiters_sync waiters_async",
     "journals": "waiters",
     "deadline_class": "sorted_read sorted_write fifo_read fifo_write",
     "cfq": "group_list",

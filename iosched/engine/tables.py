@@ -13,16 +13,16 @@ from .columns import columns
 
 SIM = columns(
     "now epoch seq heap_n events live error cpus wakeup_ns request_ns free_request free_bio requests_made trace_on "
-    "trace_n trace_rows n_devices n_tasks n_requests n_groups n_timers n_cfq_queues n_bfq_queues "
+    "trace_n trace_rows trace_margin n_devices n_tasks n_requests n_groups n_timers n_cfq_queues n_bfq_queues "
     "n_bfq_groups first_bfq_node first_task_node tick_ns"
 )
 DEVICE = columns(
     "scheduler legacy asynchronous_run servers depth completion_ns flush_ns write_cache fua rotational max_sectors "
     "nr_requests tags_used in_flight busy_servers in_system queued run_pending starved_runs flush_pending_index "
-    "flush_running flush_data flush_pending_since fifo dispatch_list server_queue waiters flush_pending0 "
-    "flush_pending1 flush_served accounted_at idle_row idle_since area_in_system area_in_flight busy_ns held_ns "
-    "empty_ns served_ns sojourn_ns arrived completed merges flushes sectors_in sectors_out sectors_read "
-    "sectors_written read_requests write_requests"
+    "flush_running flush_data flush_at_once flush_pending_since fifo dispatch_list server_queue waiters "
+    "flush_pending0 flush_pending1 flush_served accounted_at idle_row idle_since area_in_system area_in_flight "
+    "busy_ns held_ns empty_ns served_ns sojourn_ns arrived completed merges flushes sectors_in sectors_out "
+    "sectors_read sectors_written read_requests write_requests"
 )
 EVENT = columns("at seq kind index")
 TIMER = columns("at seq")
@@ -40,14 +40,14 @@ JOURNAL = columns(
     "first sectors head running committing committed requested mask others blocks sent commits task waiters"
 )
 REQUEST = columns(
-    "serial dev task op sector nr cmd_flags bios last_bio queue steps start issued earliest data_done fifo_time "
-    "elevator pool state"
+    "serial dev task op sector nr cmd_flags bios last_bio queue steps start issued earliest data_done shares_flush "
+    "fifo_time elevator pool state"
 )
 BIO = columns("task sector nr start next")
 NODE = columns("prev next list key")
 LIST = columns("head tail count")
 GROUP = columns("parent")
-POOL = columns("sync asynchronous")
+POOL = columns("sync asynchronous waiters_sync waiters_async")
 IDLE = columns("windows total_ns held_ns empty_ns fired fired_held")
 COUNT = columns("n")
 PROCESSOR = columns("free_at")

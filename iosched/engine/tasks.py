@@ -58,6 +58,7 @@ from .codes import (
     T_SLEEP,
     T_WAIT_COMMIT,
     T_WAIT_IO,
+    T_YIELDED,
     TR_OP_END,
     TR_OP_START,
     WRITE,
@@ -68,6 +69,9 @@ from .wakeups import cpu_burst
 
 OTHER_BLOCKS = 3  # metadata blocks of other files' changes since the flush before: the log writes of a real 5.6.4 after
 # new files hold 7 to 10 blocks besides the descriptor, mostly 8, of which 5 are the flushed file's own
+OPS_A_TURN = 512  # operations that a task may run without waiting before the event loop has its turn
+BIOS_A_TURN = 256  # and bios that one operation may submit
+
 HISTOGRAM_SUB = 4  # bits: each power of two of latency has 16 bins, so that a percentile is known to 6 %
 
 
@@ -86,7 +90,12 @@ def run_task(s, task):
     out_of_line()
     t = s.tasks[task]
     t.state = T_READY
+    turn = 0
     while t.state == T_READY:
+        turn += 1
+        if turn > OPS_A_TURN:
+            yield_turn(s, task)
+            return
         op = s.ops[t.pc]
         code = op.code
         if code == OP_CPU:
@@ -194,6 +203,13 @@ def end_task(s, task):
     s.tasks[task].state = T_DONE
     s.tasks[task].end = s.sim[0].now
     s.sim[0].live -= 1
+
+
+@jit
+def yield_turn(s, task):
+    """Go on at the same time, but behind whatever else happens now: no task keeps the event loop to itself."""
+    s.tasks[task].state = T_YIELDED
+    schedule(s, s.sim[0].now, EV_TASK, task)
 
 
 @jit
@@ -316,7 +332,12 @@ def write_pages(s, task, flags):
     t = s.tasks[task]
     f = s.files[t.file]
     max_bytes = s.devices[t.dev].max_sectors * 512
+    turn = 0
     while f.dirty_from < f.dirty_to:
+        turn += 1
+        if turn > BIOS_A_TURN:
+            yield_turn(s, task)
+            return False
         start = f.dirty_from // PAGE * PAGE
         end = (f.dirty_to + PAGE - 1) // PAGE * PAGE
         allocate_blocks(s, t.file, end)
@@ -356,7 +377,12 @@ def direct_write(s, task, nbytes, flags):
     max_bytes = s.devices[t.dev].max_sectors * 512
     if f.direct_left == 0:
         f.direct_left = nbytes
+    turn = 0
     while f.direct_left > 0:
+        turn += 1
+        if turn > BIOS_A_TURN:
+            yield_turn(s, task)
+            return False
         size = min(f.direct_left, max_bytes)
         if not block.submit_bio(
             s, t.dev, task, WRITE, f.first + f.position // 512, size // 512, flags | F_SYNC | F_IDLE

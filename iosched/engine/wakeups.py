@@ -5,7 +5,7 @@ costs one event. With `cpus` > 0 bursts queue for a processor, first come first 
 """
 
 from .clock import schedule
-from .codes import EV_TASK, NONE, OP_CPU, T_DONE, T_READY, TR_WAKE
+from .codes import EV_TASK, NONE, OP_CPU, T_DONE, T_READY, T_YIELDED, TR_WAKE
 from .jit import jit
 from .lists import pop_front
 from .trace import record
@@ -44,7 +44,7 @@ def interrupt(s, length):
 def wake(s, task):
     """Make a sleeping task run again."""
     t = s.tasks[task]
-    if t.state == T_READY or t.state == T_DONE:
+    if t.state == T_READY or t.state == T_DONE or t.state == T_YIELDED:
         return
     t.state = T_READY
     length = s.sim[0].wakeup_ns

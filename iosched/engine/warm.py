@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from .jit import cache_folder, jit_enabled
+from .jit import cache_folder, engine_sources, jit_enabled, writable_cache_folder
 
-FUNCTIONS = 300  # about as many as the engine has; the bar only has to move
+
+def functions_to_compile() -> int:
+    """How many functions the sources mark for compilation, for the bar's length."""
+    return sum(path.read_text(encoding="utf-8").count("\n@jit\n") for path in engine_sources())
 
 
 def warm_up(*, show: bool = True) -> None:
@@ -18,7 +21,7 @@ def warm_up(*, show: bool = True) -> None:
         return
     from .loop import compile_run
 
-    if not show or any(cache_folder().glob("**/*.nbi")):
+    if not show or any((writable_cache_folder() or cache_folder()).glob("**/*.nbi")):
         compile_run()
         return
     from numba.core import event
@@ -27,7 +30,7 @@ def warm_up(*, show: bool = True) -> None:
     print(
         "Compiling the engine, once for this version of the sources (about a minute) ...", file=sys.stderr, flush=True
     )
-    with tqdm(total=FUNCTIONS, unit="function", leave=False) as bar:
+    with tqdm(total=functions_to_compile(), unit="function", leave=False) as bar:
 
         class Step(event.Listener):
             def on_start(self, _: event.Event) -> None:
@@ -38,3 +41,4 @@ def warm_up(*, show: bool = True) -> None:
 
         with event.install_listener("numba:compile", Step()):
             compile_run()
+    print("... done.", file=sys.stderr, flush=True)

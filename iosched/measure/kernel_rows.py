@@ -7,6 +7,7 @@ and its jobs, or a reason why it cannot be simulated.
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -86,7 +87,7 @@ def read_kernel_csv(path: str | Path) -> tuple[list[KernelRun], list[dict[str, s
     if not path.is_file():
         raise ScenarioError(f"FILE: {str(path)!r} is not a file; give a CSV table of kernel runs.")
     try:
-        with path.open(newline="", encoding="utf-8") as f:
+        with path.open(newline="", encoding="utf-8-sig") as f:
             reader = csv.DictReader(f)
             header = reader.fieldnames or []
             rows = list(reader)
@@ -110,7 +111,7 @@ def read_kernel_csv(path: str | Path) -> tuple[list[KernelRun], list[dict[str, s
             continue
         try:
             measured = float(row[metric])
-            if not 0 < measured < float("inf"):
+            if not 1e-3 < measured < 1e12:
                 raise ValueError
         except ValueError:
             skipped.append({"run_id": run_id, "reason": f"{metric} is {row[metric]!r}, not a {metric.split('_')[0]}"})
@@ -148,6 +149,8 @@ def host_of(row: dict[str, str], host: Host) -> Host:
             speed = _number(word[5:], "other_tunables gips")
         elif word not in NEUTRAL_WORDS:
             raise Unmodelled(f"other_tunables {word!r} is not modelled")
+    if not 1e-3 <= speed <= 1e3:
+        raise Unmodelled(f"other_tunables gips={speed:g} is not a speed from 0.001 to 1000")
     hz = 1000 if row["kernel"].startswith("4.19") or "hz1000" in row["kernel"] else 250
     return replace(host, speed=host.speed * speed, hz=hz, cpus=1)
 
@@ -206,7 +209,7 @@ def workload_of(row: dict[str, str]) -> tuple[str, list[Job]]:
             raise Unmodelled(f"same_cgroup_as_jbd2 {layout!r} is not modelled for four writers")
         parts = range(4) if match[3] == "4part" else [0] * 4
         groups = [f"g{i + 1}" if layout == "4 children" else "/" for i in range(4)]
-        sizes = {"bs": int(match[1]), "count": int(match[2])}
+        sizes = {"bs": _whole(match[1]), "count": _whole(match[2])}
         return "/", [dd(**sizes, cgroup=g, partition=p) for g, p in zip(groups, parts, strict=True)]
     match = WORKLOAD.fullmatch(row["workload"])
     run = DBENCH.fullmatch(row["workload"])
@@ -220,15 +223,22 @@ def workload_of(row: dict[str, str]) -> tuple[str, list[Job]]:
             raise Unmodelled(f"same_cgroup_as_jbd2 {layout!r} is not a layout such as 'dd:a/b jbd2:root'")
         writer, jbd2 = placed[1], placed[2]
     if run:
-        return jbd2, [dbench(clients=int(run[1]), runtime=int(run[2]), cgroup=writer)]
-    return jbd2, [dd(bs=int(match[1]), count=int(match[2]), cgroup=writer)]
+        return jbd2, [dbench(clients=_whole(run[1]), runtime=_whole(run[2]), cgroup=writer)]
+    return jbd2, [dd(bs=_whole(match[1]), count=_whole(match[2]), cgroup=writer)]
 
 
 def _number(text: str, column: str) -> float:
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
-        raise Unmodelled(f"{column} {text!r} is not a number") from None
+        value = math.nan
+    if not math.isfinite(value):
+        raise Unmodelled(f"{column} {text!r} is not a number")
+    return value
+
+
+def _whole(digits: str) -> int:
+    return int(digits[:20])  # more digits are refused by the range, fewer are all
 
 
 def _flag(row: dict[str, str], column: str, default: int) -> int:

@@ -157,18 +157,34 @@ class Samples(NamedTuple):
         return cls(int(most) if whole else None, kept, FULL * (1 - kept))
 
 
-class ThinkTime:
-    """A think-time record (1.5), for all points at once: total and samples in fixed point, the last completion."""
+class Owner:
+    """A process or a cgroup, which CFQ knows since its first request."""
 
-    def __init__(self, most: Values) -> None:
+    def __init__(self) -> None:
+        self.first: Values | None = None
+
+    def since(self, now: Values) -> Values:
+        """When CFQ got to know it; now, if it does not know it yet."""
+        if self.first is None:
+            self.first = now
+        return self.first
+
+
+class ThinkTime:
+    """A think-time record (1.5), for all points at once: total and samples in fixed point, the last completion. It
+    begins when `owner` (its process, or its cgroup) sends a first request."""
+
+    def __init__(self, most: Values, owner: Owner) -> None:
         self.most = most  # a sample counts at most twice the idle parameter
-        self.last: Values = 0.0
+        self.owner = owner
+        self.last: Values | None = None
         self.total: Values = 0.0
         self.samples: Values = 0
 
     def update(self, now: Values, new: Samples, mask: Flag = True) -> None:
         """Fold the time since the last completion in, once a request; where `mask` says so."""
-        total = new.kept * self.total + new.added * np.minimum(now - self.last, self.most)
+        last = self.owner.since(now) if self.last is None else self.last
+        total = new.kept * self.total + new.added * np.minimum(now - last, self.most)
         samples = self.samples
         if new.count is None:
             samples = new.kept * samples + SAMPLES_REST * (1 - new.kept)
@@ -181,7 +197,9 @@ class ThinkTime:
 
     def completed(self, now: Values, mask: Flag = True) -> None:
         """A sync request of this record is back."""
-        self.last = now if mask is True else np.where(mask, now, self.last)
+        self.last = (
+            now if mask is True else np.where(mask, now, self.owner.since(now) if self.last is None else self.last)
+        )
 
     def big(self, limit: Values) -> Flag:
         """The mean is valid (three samples) and above `limit`."""
@@ -193,11 +211,13 @@ class ThinkTime:
 class Trees:
     """The SYNC and the SYNC_NOIDLE tree in which a queue may sit; `in_sync` says in which it does, point by point."""
 
-    def __init__(self, most: Values) -> None:
-        self.sync, self.noidle = ThinkTime(most), ThinkTime(most)
+    def __init__(self, most: Values, owner: Owner) -> None:
+        self.owner = owner
+        self.sync, self.noidle = ThinkTime(most, owner), ThinkTime(most, owner)
 
     def update(self, now: Values, new: Samples, in_sync: Flag) -> None:
         """Requests enter the queue: the record of its tree learns of them."""
+        self.owner.since(now)
         if isinstance(in_sync, bool):
             (self.sync if in_sync else self.noidle).update(now, new)
         else:
@@ -247,8 +267,9 @@ class Switches:
         self.shape = np.broadcast_shapes(*(np.shape(v) for v in vars(k).values()))
 
         twice = 2 * k.slice_idle
-        self.log_trees, self.dd_context = Trees(twice), ThinkTime(twice)
-        self.dd_trees = self.log_trees if self.same_trees else Trees(twice)
+        log_owner, same_group = Owner(), normalise(job.cgroup) == normalise(log_group)
+        self.log_trees, self.dd_context = Trees(twice, log_owner), ThinkTime(twice, Owner())
+        self.dd_trees = self.log_trees if self.same_trees else Trees(twice, log_owner if same_group else Owner())
         self.quiet = fs.quiet_before if isinstance(fs, Ext4) else None
         self.new_log = self.quiet is None  # else a commit at the mount has made CFQ know jbd2
         self.start: Values = k.start

@@ -89,9 +89,9 @@ CONTEXT_COLUMNS = columns("queue home")
 ASYNC_COLUMNS = columns("queue")
 QUEUE_COLUMNS = columns(
     "used dev group sync task ioprio ioclass sorted fifo next_rq queued allocated dispatched busy wait_request "
-    "residual candidate max_budget fifo_checked last_pos seek_history io_bound timely io_start tot_idle "
-    "short_think samples total_think mean_think last_end inject_limit last_serv decreased_at injected_service "
-    "waker tentative detections detection_start woken refs coop split_coop merge_into stable created fresh burst "
-    "in_large_burst split_at budget_timeout coeff raised_at raised_for raised_before soft_next soft_update "
-    "idle_backlogged service_backlogged service_raised first_io"
+    "residual candidate max_budget fifo_checked last_pos seek_history io_bound timely io_start tot_idle short_think "
+    "samples total_think mean_think last_end inject_limit last_serv decreased_at injected_service waker tentative "
+    "detections detection_start woken refs coop split_coop merge_into stable created fresh burst in_large_burst "
+    "split_at budget_timeout coeff raised_at raised_for raised_before soft_next soft_update idle_backlogged "
+    "service_backlogged service_raised first_io"
 )

@@ -35,7 +35,7 @@ from ..engine.lists import insert_sorted, push_back, remove
 from ..engine.requests import is_sync
 from ..engine.trace import record
 from ..errors import ScenarioError
-from ..knobs import check, knob
+from ..knobs import check, knob, named
 from .cfq_service import add_to_rr, choose_group, choose_workload, expire, serving_tree, set_slice, tree_insert
 from .cfq_state import (
     ASYNC_SLOTS,
@@ -62,6 +62,7 @@ from .cfq_state import (
 )
 
 
+@named
 @dataclass(frozen=True)
 class CFQ:
     """CFQ's tunables, with the names and units of `/sys/block/DEV/queue/iosched/` (1.18).
@@ -165,6 +166,7 @@ def queue_for(s, d, task, op, flags):
         return slot.queue
     context = s.cfq_contexts[d * s.sim[0].n_tasks + task]
     if context.queue == NONE:
+        context.last_end = s.sim[0].now
         context.queue = new_queue(s, d, g, task, 1, t.ioprio, t.ioclass)
         s.cfq_queues[context.queue].refs = 1
         return context.queue
@@ -392,7 +394,7 @@ def following_request(s, d, ri):
         head = s.lists[q.sorted].head
         after = head if head != 2 * ri else NONE
     before = node.prev
-    position = s.requests[ri].sector + s.requests[ri].nr
+    position = s.requests[ri].sector
     if after == NONE:
         return NONE if before == NONE else before >> 1
     if before == NONE:
@@ -450,6 +452,7 @@ def dispatch(s, d):
         if first != NONE and s.sim[0].now >= s.requests[first >> 1].fifo_time:
             ri = first >> 1
             q.must_dispatch = 1
+    q.next_rq = ri  # so that the fifo's choice too is followed by its neighbour
     withdraw(s, ri)
     r = s.requests[ri]
     q.dispatched += 1
@@ -734,6 +737,8 @@ def close_cooperator(s, d, i):
     for j in range(s.sim[0].n_cfq_queues):
         q = s.cfq_queues[j]
         if j == i or q.used == 0 or q.on_rr == 0 or q.dev != d or q.next_rq == NONE or q.ioprio != a.ioprio:
+            continue
+        if q.ioclass == IDLE:
             continue
         distance = abs(s.requests[q.next_rq].sector - c.last_position)
         if distance < best_distance:

@@ -71,8 +71,8 @@ def add_to_rr(s, d, i):
     if q.sync != 0:
         c.busy_sync += 1
     group = s.cfq_groups[q.group]
-    group.nr_queues += 1
     tree_insert(s, d, i, False)
+    group.nr_queues += 1
     if group.on_tree == 0:
         group_enters(s, d, q.group)
 

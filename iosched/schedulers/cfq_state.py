@@ -37,7 +37,7 @@ DEVICE_COLUMNS = columns(
 )
 GROUP_COLUMNS = columns(
     "parent weight leaf_weight nr_active children_weight vfraction vdisktime on_tree nr_queues busy_avg_be "
-    "busy_avg_rt busy_avg_idle saved_slice saved_type saved_class dispatched " + THINK
+    "busy_avg_rt busy_avg_idle saved_slice saved_type saved_class dispatched seen " + THINK
 )
 TREE_COLUMNS = columns("list " + THINK)
 CONTEXT_COLUMNS = columns("queue " + THINK)
@@ -115,6 +115,7 @@ def new_queue(s, d, group, task, sync, ioprio, ioclass):
     while s.cfq_queues[i].used != 0:
         i += 1
     q = s.cfq_queues[i]
+    first_seen(s, group)
     q.used = 1
     q.dev = d
     q.group = group
@@ -151,11 +152,25 @@ def new_queue(s, d, group, task, sync, ioprio, ioclass):
 
 
 @jit
+def first_seen(s, g):
+    """A group's think-time records, and those of its trees, count from its first request on (1.5)."""
+    group = s.cfq_groups[g]
+    if group.seen == 0:
+        group.seen = 1
+        group.last_end = s.sim[0].now
+        for k in range(TREES):
+            s.cfq_trees[g * TREES + k].last_end = s.sim[0].now
+
+
+@jit
 def release_queue(s, i):
-    """Give the record back once no process and no request needs it."""
+    """Give the record back once no process and no request needs it; who was to be merged into it goes where it went."""
     q = s.cfq_queues[i]
     if q.sync != 0 and q.refs == 0 and q.on_rr == 0 and q.dispatched == 0 and s.cfq[q.dev].active != i:
         q.used = 0
+        for j in range(s.sim[0].n_cfq_queues):
+            if s.cfq_queues[j].merge_into == i:
+                s.cfq_queues[j].merge_into = q.merge_into
 
 
 @jit

@@ -13,7 +13,7 @@ from ..engine.codes import MSEC, NONE, READ, WRITE
 from ..engine.columns import columns
 from ..engine.jit import jit
 from ..engine.lists import insert_sorted, push_back, remove
-from ..knobs import check, knob
+from ..knobs import check, knob, named
 
 BE, RT, IDLE = 0, 1, 2
 CLASSES = 3
@@ -25,6 +25,7 @@ DEVICE_COLUMNS = columns(
 CLASS_COLUMNS = columns("sorted_read sorted_write fifo_read fifo_write next_read next_write pending queued")
 
 
+@named
 @dataclass(frozen=True)
 class Deadline:
     """Legacy deadline's tunables (4.3), kernels before 5.0.
@@ -55,6 +56,7 @@ class Deadline:
         dl.last_dir = WRITE
 
 
+@named
 @dataclass(frozen=True)
 class MqDeadline(Deadline):
     """mq-deadline's tunables (4.3); prio_aging_expire and the priority classes exist since 5.14.

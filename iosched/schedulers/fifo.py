@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 from ..engine.jit import jit
 from ..engine.lists import pop_front, push_back, remove
+from ..knobs import named
 
 
+@named
 @dataclass(frozen=True)
 class Noop:
     """noop has no tunables.
@@ -21,6 +23,7 @@ class Noop:
     """
 
 
+@named
 @dataclass(frozen=True)
 class NoScheduler:
     """none has no tunables.

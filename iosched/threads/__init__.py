@@ -168,7 +168,13 @@ def counts(outcomes: list[Outcome]) -> str:
         mine = [o for o in outcomes if o.claim.role == role]
         good = sum(o.verdict == "reproduced" for o in mine)
         missing = sum(o.verdict == "not modelled" for o in mine)
-        parts.append(f"{role}: {good} of {len(mine) - missing} reproduced, {missing} not modelled")
+        figures = len(
+            {(o.claim.machine, o.claim.experiment, o.claim.quantity) for o in mine if o.simulated is not None}
+        )
+        parts.append(
+            f"{role}: {good} of {len(mine) - missing} reproduced ({figures} different quantities), "
+            f"{missing} not modelled"
+        )
     return "; ".join(parts)
 
 
@@ -188,7 +194,9 @@ def show(value: float | None, unit: str) -> str:
         return rate(value)
     if unit == "s":
         return f"{value:.4g} s" if value >= 0.1 else f"{value * 1e3:.4g} ms"
-    return f"{value:.6g} {unit}"
+    if unit in ("count", "x", "blocks"):
+        return f"{value:.4g}{' ' + unit if unit != 'count' else ''}"
+    return f"{value:,.5g} {unit}" if value < 1e5 else f"{value:,.0f} {unit}"
 
 
 __all__ = ["THREADS", "Claim", "Outcome", "claims", "counts", "reproduce", "show", "table", "text"]

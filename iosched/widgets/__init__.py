@@ -12,8 +12,18 @@ try:
 except ImportError as error:
     raise ImportError("iosched.widgets needs ipywidgets; install iosched[notebook].") from error
 
+from .exercises import dsync_exercise
 from .explorer import DsyncExplorer, dsync_explorer, measure_slider
 from .learn import exercise, predict
 from .machines import code_of, presets
 
-__all__ = ["DsyncExplorer", "code_of", "dsync_explorer", "exercise", "measure_slider", "predict", "presets"]
+__all__ = [
+    "DsyncExplorer",
+    "code_of",
+    "dsync_exercise",
+    "dsync_explorer",
+    "exercise",
+    "measure_slider",
+    "predict",
+    "presets",
+]

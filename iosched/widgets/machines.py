@@ -90,6 +90,7 @@ def _measured() -> dict[str, float]:
 def code_of(machine: Machine, job: Dd) -> str:
     """The constructor calls that make this machine and this job, and run them: to be pasted into a cell.
 
+    >>> from iosched.workloads import dd
     >>> print(code_of(Machine(kernel="4.19", scheduler="noop"), dd(count=9)).splitlines()[2])
     vm = io.Machine(kernel='4.19', scheduler=io.Noop())
     """

@@ -327,3 +327,56 @@ def test_nothing_merges_across_cgroups_flags_or_the_largest_request(bench):
     submit_bio(b.s, 0, 0, WRITE, 1008, 8, c.F_SYNC)  # joins: 16 sectors are 8 KiB
     submit_bio(b.s, 0, 0, WRITE, 1016, 8, c.F_SYNC)  # would be 12 KiB
     assert int((b.s.requests.state != c.R_FREE).sum()) == 4
+
+
+# --- CFQ: found by a hostile reading of the specification -------------------------------------------------------------
+
+
+def test_the_request_after_an_expired_one_is_its_neighbour(bench):
+    b = bench(io.CFQ(fifo_expire_sync=1, back_seek_max=0))
+    b.request(0, WRITE, 100_000, flags=c.F_SYNC | c.F_IDLE)
+    b.at(500)
+    for sector in (200, 100_008, 300):
+        b.request(0, WRITE, sector, flags=c.F_SYNC | c.F_IDLE)
+    b.at(1200)
+    assert served(b, 2) == [100_000, 100_008]
+
+
+def test_the_next_request_is_chosen_from_where_the_last_one_began(bench):
+    b = bench(io.CFQ())
+    for sector, nr in ((10_000, 1024), (9000, 8), (12_500, 8)):
+        b.request(0, WRITE, sector, nr=nr, flags=c.F_SYNC | c.F_IDLE)
+    b.s.cfq[0].last_position = 10_000
+    b.s.cfq_queues[b.s.cfq_contexts[0].queue].next_rq = 0 if b.s.requests[0].sector == 10_000 else 1
+    first = served(b, 1)
+    assert first == [10_000] and served(b, 1) == [9000]
+
+
+def test_a_newly_busy_queue_is_keyed_by_the_queues_that_were_there_before_it(bench):
+    b = bench(io.CFQ(), groups=("/", "/", "/"))
+    for task in range(3):
+        b.request(task, WRITE, 100_000 * (task + 1), flags=c.F_SYNC | c.F_IDLE)
+    keys = []
+    for task in range(3):
+        node = cfq_state.queue_node(b.s, b.s.cfq_contexts[task].queue)
+        keys.append(int(b.s.nodes[node].key) - b.t0)
+    assert keys == [-80_000_000, 0, 80_000_000]
+
+
+def test_the_first_think_time_counts_from_the_first_request(bench):
+    b = bench(io.CFQ())
+    b.at(1_000_000)
+    b.request(0, WRITE, 1000, flags=c.F_SYNC)
+    assert int(b.s.cfq_contexts[0].ttime_total) == 0
+
+
+def test_who_was_to_join_a_released_queue_goes_where_that_one_went(bench):
+    b = bench(io.CFQ(), groups=("/", "/", "/"))
+    for task in range(3):
+        b.request(task, WRITE, 100_000 * (task + 1), flags=c.F_SYNC | c.F_IDLE)
+    a, m, z = (int(b.s.cfq_contexts[task].queue) for task in range(3))
+    b.s.cfq_queues[a].merge_into, b.s.cfq_queues[m].merge_into = m, z
+    q = b.s.cfq_queues[m]
+    q.refs = q.on_rr = q.dispatched = 0
+    cfq_state.release_queue(b.s, m)
+    assert (int(q.used), int(b.s.cfq_queues[a].merge_into)) == (0, z)
