@@ -103,7 +103,7 @@ QUANTITIES: dict[str, tuple[str, float]] = {  # column -> (axis label, factor fr
     "bytes_per_s": ("throughput (kB/s)", 1e-3),
     "idles_per_op": ("idle windows waited out in a write", 1.0),
     "requests_per_op": ("requests of one write", 1.0),
-    "utilisation": ("device busy (%)", 100.0),
+    "utilisation": ("%util", 100.0),
     "operations": ("writes", 1.0),
 }
 

@@ -92,7 +92,7 @@ METRICS: dict[str, Callable[[Scenario, State], float]] = {
     "latency_mean_s": _latency_mean,  # of the first job
     "latency_max_s": _latency_max,  # of the first job
     "requests_per_op": _requests_per_op,
-    "utilisation": _utilisation,  # share of the time in which the device had a command
+    "utilisation": _utilisation,  # share of the time in which a request is in the block layer, as %util
 }
 
 
