@@ -232,3 +232,10 @@ def test_bfq_without_idling_loses_nothing():
 
 def test_the_package_ships_the_load_and_the_rows():
     assert (ROOT / "data" / "dbench_flushes.csv").exists() and TABLE.exists()
+
+
+def test_both_patches_cure_and_patch_2_without_a_live_test_does_not():
+    frame = thread.ablation().set_index("rule")
+    assert frame.MB_s["both patches"] == pytest.approx(200, rel=0.01)
+    assert frame.MB_s["as in 5.6.4"] < 0.5 * frame.MB_s["both patches"]
+    assert frame.MB_s["patch 2: short thinkers have wakers too"] < 0.5 * frame.MB_s["both patches"]
