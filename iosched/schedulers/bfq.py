@@ -88,6 +88,7 @@ from .bfq_tables import (
 )
 from .bfq_wakers import check_waker, serve_waker, serve_woken
 from .bfq_wf2q import choose_next, next_entity
+from .nearest import better_request
 
 # ---------------------------------------------------------------------------------------------------------------------
 # insertion (1.8)
@@ -178,7 +179,7 @@ def add_request(s, d, i, ri):
     q.queued += 1
     c.queued += 1
     before = q.next_rq
-    q.next_rq = ri if before == NONE else better_request(s, d, before, ri, c.last_position)
+    q.next_rq = ri if before == NONE else better_request(s, c, before, ri, c.last_position, F_META)
     if q.busy == 0:
         become_busy(s, d, i, ri)
         return
@@ -306,39 +307,6 @@ def group_weight(s, i):
 
 
 @jit
-def better_request(s, d, a, b, last):
-    """Which of two requests to serve next, seen from head position `last`."""
-    c = s.bfq[d]
-    ra = s.requests[a]
-    rb = s.requests[b]
-    sync_a = is_sync(ra.op, ra.cmd_flags)
-    if sync_a != is_sync(rb.op, rb.cmd_flags):
-        return a if sync_a else b
-    meta_a = (ra.cmd_flags & F_META) != 0
-    if meta_a != ((rb.cmd_flags & F_META) != 0):
-        return a if meta_a else b
-    da, wrap_a = head_distance(ra.sector, last, c)
-    db, wrap_b = head_distance(rb.sector, last, c)
-    if wrap_a != wrap_b:
-        return b if wrap_a else a
-    if wrap_a:
-        return a if ra.sector <= rb.sector else b
-    if da != db:
-        return a if da < db else b
-    return a if ra.sector >= rb.sector else b
-
-
-@jit
-def head_distance(sector, last, c):
-    """(distance in sectors, wraps?): backwards costs `back_seek_penalty` times, and too far back counts as wrapped."""
-    if sector >= last:
-        return sector - last, False
-    if sector + c.back_seek_max >= last:
-        return (last - sector) * c.back_seek_penalty, False
-    return 0, True
-
-
-@jit
 def following_request(s, d, ri):
     """The next request after `ri` leaves its queue: an expired one, once a slot, else the better neighbour."""
     out_of_line()
@@ -359,7 +327,7 @@ def following_request(s, d, ri):
         return NONE if before == NONE else before >> 1
     if before == NONE:
         return after >> 1
-    return better_request(s, d, after >> 1, before >> 1, r.sector + r.nr)
+    return better_request(s, s.bfq[d], after >> 1, before >> 1, r.sector + r.nr, F_META)
 
 
 @jit
@@ -394,7 +362,8 @@ def request_grew(s, ri, front):
     if front:
         remove(s, 2 * ri)
         insert_sorted(s, q.sorted, 2 * ri, r.sector)
-        q.next_rq = better_request(s, r.dev, q.next_rq, ri, s.bfq[r.dev].last_position)
+        c = s.bfq[r.dev]
+        q.next_rq = better_request(s, c, q.next_rq, ri, c.last_position, F_META)
     if q.next_rq == ri:
         fit_budget(s, r.queue)
 

@@ -60,6 +60,7 @@ from .cfq_state import (
     update_think_time,
     workload_type,
 )
+from .nearest import better_request
 
 
 @named
@@ -239,7 +240,7 @@ def insert(s, ri):
         q.queued_async += 1
     if q.on_rr == 0:
         add_to_rr(s, d, i)
-    q.next_rq = ri if q.next_rq == NONE else better_request(s, d, q.next_rq, ri, c.last_position)
+    q.next_rq = ri if q.next_rq == NONE else better_request(s, c, q.next_rq, ri, c.last_position, F_PRIO)
     c.rq_queued += 1
     if r.cmd_flags & F_PRIO:
         q.prio_pending += 1
@@ -352,39 +353,6 @@ def preempt(s, d, i):
 
 
 @jit
-def better_request(s, d, a, b, last):
-    """Which of two requests to serve next, seen from head position `last` (1.9)."""
-    c = s.cfq[d]
-    ra = s.requests[a]
-    rb = s.requests[b]
-    sync_a = is_sync(ra.op, ra.cmd_flags)
-    if sync_a != is_sync(rb.op, rb.cmd_flags):
-        return a if sync_a else b
-    prio_a = (ra.cmd_flags & F_PRIO) != 0
-    if prio_a != ((rb.cmd_flags & F_PRIO) != 0):
-        return a if prio_a else b
-    da, wrap_a = head_distance(ra.sector, last, c)
-    db, wrap_b = head_distance(rb.sector, last, c)
-    if wrap_a != wrap_b:
-        return b if wrap_a else a
-    if wrap_a:
-        return a if ra.sector <= rb.sector else b
-    if da != db:
-        return a if da < db else b
-    return a if ra.sector >= rb.sector else b
-
-
-@jit
-def head_distance(sector, last, c):
-    """(distance in sectors, wraps?): backwards costs `back_seek_penalty` times, and too far back counts as wrapped."""
-    if sector >= last:
-        return sector - last, False
-    if sector + c.back_seek_max >= last:
-        return (last - sector) * c.back_seek_penalty, False
-    return 0, True
-
-
-@jit
 def following_request(s, d, ri):
     """The next_rq after `ri` leaves its queue: the better of its neighbours by sector (1.9)."""
     node = s.nodes[2 * ri]
@@ -399,7 +367,7 @@ def following_request(s, d, ri):
         return NONE if before == NONE else before >> 1
     if before == NONE:
         return after >> 1
-    return better_request(s, d, after >> 1, before >> 1, position)
+    return better_request(s, s.cfq[d], after >> 1, before >> 1, position, F_PRIO)
 
 
 @jit
@@ -430,7 +398,8 @@ def request_grew(s, ri, front):
         remove(s, 2 * ri)
         insert_sorted(s, q.sorted, 2 * ri, r.sector)
         if q.next_rq != NONE:
-            q.next_rq = better_request(s, r.dev, q.next_rq, ri, s.cfq[r.dev].last_position)
+            c = s.cfq[r.dev]
+            q.next_rq = better_request(s, c, q.next_rq, ri, c.last_position, F_PRIO)
 
 
 @jit

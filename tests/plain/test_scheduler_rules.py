@@ -10,6 +10,7 @@ import iosched as io
 from iosched.engine import codes as c
 from iosched.schedulers import cfq, cfq_state, deadline
 from iosched.schedulers.cfq_state import think_time_big, update_think_time
+from iosched.schedulers.nearest import better_request
 
 READ, WRITE = c.READ, c.WRITE
 
@@ -149,7 +150,7 @@ def test_the_nearer_request_wins_and_backwards_costs_double(bench, a, b_, head, 
     b = bench(io.CFQ())
     ra = b.request(0, WRITE, a, flags=c.F_SYNC)
     rb = b.request(0, WRITE, b_, flags=c.F_SYNC)
-    won = cfq.better_request(b.s, 0, ra, rb, head)
+    won = better_request(b.s, b.s.cfq[0], ra, rb, head, c.F_PRIO)
     assert int(b.s.requests[won].sector) == better
 
 
@@ -157,9 +158,9 @@ def test_sync_goes_before_async_and_prio_before_the_rest(bench):
     b = bench(io.CFQ())
     near_async = b.request(0, WRITE, 1000, flags=0)
     far_sync = b.request(0, WRITE, 90_000, flags=c.F_SYNC)
-    assert cfq.better_request(b.s, 0, near_async, far_sync, 1000) == far_sync
+    assert better_request(b.s, b.s.cfq[0], near_async, far_sync, 1000, c.F_PRIO) == far_sync
     prio = b.request(0, WRITE, 95_000, flags=c.F_SYNC | c.F_PRIO)
-    assert cfq.better_request(b.s, 0, far_sync, prio, 90_000) == prio
+    assert better_request(b.s, b.s.cfq[0], far_sync, prio, 90_000, c.F_PRIO) == prio
 
 
 # --- CFQ: preemption -------------------------------------------------------------------------------------------------
