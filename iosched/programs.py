@@ -27,7 +27,7 @@ from .workloads import IOCLASSES, Dbench, Dd, Job
 PARTITION_SECTORS = 1 << 34  # 8 TiB a partition
 FILE_AREA = 266_240  # where a partition's files begin, its log begins at LOG_AREA (as on the measured file systems)
 DBENCH_SECTORS = 1 << 19  # a dbench client's files go round in so much room
-CHUNK_SECTORS = 512  # 256 KiB, the unit in which room for a small file is set aside
+EXTENT_SECTORS = 512  # 256 KiB: the piece that a small growing file gets at a time
 LOG_AREA = 1 << 33
 METADATA_AREAS = 33_928, 1_096  # where a real 5.10 read inode and bitmap blocks
 KERNEL_CLASS = BE
@@ -308,7 +308,7 @@ def fill_bfq(s: State, machine: Machine) -> None:
 def fill_jobs(s: State, scenario: Scenario, partitions: list[int], starts: np.ndarray) -> None:
     """One task and one file a job."""
     machine = scenario.machine
-    places = file_places(scenario)
+    lay_out_files(s, scenario)
     for i, job in enumerate(scenario.jobs):
         t = s.tasks[i]
         t.pc = place_program(s, starts, i)
@@ -321,7 +321,6 @@ def fill_jobs(s: State, scenario: Scenario, partitions: list[int], starts: np.nd
         t.state = c.T_READY
         f = s.files[i]
         f.journal = partitions.index(job.partition)
-        f.first = places[i]
         f.metadata = int(not isinstance(machine.filesystem, Raw))
         t.journal = f.journal
         f.size_limit = DBENCH_SECTORS * 512
@@ -360,23 +359,36 @@ def fill_load(s: State, t: np.record, i: int, scenario: Scenario) -> None:
     t.stop_at = t.counting_from + round(job.runtime * c.SEC)
 
 
-def file_places(scenario: Scenario) -> list[int]:
-    """First sector of each job's file: one behind the other on its partition, as ext4 puts files of one folder, in
-    whole allocation chunks. Raises ScenarioError if a partition is full."""
-    end: dict[int, int] = {}
-    places = []
-    for job in scenario.jobs:
-        start = end.get(job.partition, FILE_AREA)
-        length = DBENCH_SECTORS if isinstance(job, Dbench) else -(-job.bs * job.count // 512)
-        places.append(job.partition * PARTITION_SECTORS + start)
-        end[job.partition] = start + -(-length // CHUNK_SECTORS) * CHUNK_SECTORS
-        if end[job.partition] > LOG_AREA:
+def lay_out_files(s: State, scenario: Scenario) -> None:
+    """Place the files of each partition. A growing file gets its blocks an extent at a time, so the extents of
+    files that grow side by side alternate; one file by itself, and each job on a raw device, has one piece.
+
+    Raises ScenarioError if a partition is full.
+    """
+    raw = isinstance(scenario.machine.filesystem, Raw)
+    for partition in {job.partition for job in scenario.jobs}:
+        rows = [i for i, job in enumerate(scenario.jobs) if job.partition == partition]
+        lengths = [sectors_of(scenario.jobs[i]) for i in rows]
+        extent = max(EXTENT_SECTORS, *(getattr(scenario.jobs[i], "bs", 0) // 512 for i in rows))
+        if raw or len(rows) == 1:
+            extent = -(-max(lengths) // EXTENT_SECTORS) * EXTENT_SECTORS
+        first = partition * PARTITION_SECTORS + FILE_AREA
+        end = FILE_AREA + len(rows) * -(-max(lengths) // extent) * extent
+        if end > LOG_AREA:
             room = (LOG_AREA - FILE_AREA) * 512
             raise ScenarioError(
-                f"{job.name}.count: the files of partition {job.partition} are larger than its {room / 1e12:.1f} TB; "
-                "give fewer or smaller writes, or another partition."
+                f"{scenario.jobs[rows[0]].name}.count: the files of partition {partition} are larger than its "
+                f"{room / 1e12:.1f} TB; give fewer or smaller writes, or another partition."
             )
-    return places
+        for k, i in enumerate(rows):
+            s.files[i].first = first + k * extent
+            s.files[i].extent = extent
+            s.files[i].stride = len(rows) * extent
+
+
+def sectors_of(job: Job) -> int:
+    """Length of the file that a job writes."""
+    return DBENCH_SECTORS if isinstance(job, Dbench) else -(-job.bs * job.count // 512)
 
 
 def fill_workers(s: State, scenario: Scenario, partitions: list[int], starts: np.ndarray) -> None:

@@ -33,8 +33,8 @@ TASK = columns(
 OP = columns("code a b")
 STEP = columns("dirty counted operations rewrite sets_time")
 FILE = columns(
-    "first position dirty_from dirty_to mapped_to cached_to direct_left journal metadata created tid last_from tick "
-    "changed size_limit"
+    "first extent stride position dirty_from dirty_to mapped_to cached_to direct_left journal metadata created tid "
+    "last_from tick changed size_limit"
 )
 JOURNAL = columns(
     "first sectors head running committing committed requested mask others blocks sent commits task waiters"

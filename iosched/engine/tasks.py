@@ -325,6 +325,19 @@ def allocate_blocks(s, fi, end):
 
 
 @jit
+def place_of(f, offset):
+    """Sector of a byte of the file. Files that grow side by side take turns in extents."""
+    sector = offset // 512
+    return f.first + sector // f.extent * f.stride + sector % f.extent
+
+
+@jit
+def extent_end(f, offset):
+    """Where the file's extent ends, in bytes: what is contiguous on the device goes no further."""
+    return (offset // 512 // f.extent + 1) * f.extent * 512
+
+
+@jit
 def write_pages(s, task, flags):
     """Submit the dirty range as WRITE|SYNC in whole pages, in bios as large as the device takes. True when all is
     submitted."""
@@ -341,8 +354,8 @@ def write_pages(s, task, flags):
         start = f.dirty_from // PAGE * PAGE
         end = (f.dirty_to + PAGE - 1) // PAGE * PAGE
         allocate_blocks(s, t.file, end)
-        end = min(end, start + max_bytes)
-        if not block.submit_bio(s, t.dev, task, WRITE, f.first + start // 512, (end - start) // 512, flags):
+        end = min(end, start + max_bytes, extent_end(f, start))
+        if not block.submit_bio(s, t.dev, task, WRITE, place_of(f, start), (end - start) // 512, flags):
             return False
         f.dirty_from = end
     f.dirty_from = f.position
@@ -360,7 +373,7 @@ def read_page(s, task, nbytes):
     while page < end:
         partial = page < f.position or page + PAGE > end
         if partial and page >= f.cached_to:
-            if not block.submit_bio(s, t.dev, task, READ, f.first + page // 512, PAGE_SECTORS, 0):
+            if not block.submit_bio(s, t.dev, task, READ, place_of(f, page), PAGE_SECTORS, 0):
                 return False
             f.cached_to = page + PAGE
         page += PAGE
@@ -383,10 +396,8 @@ def direct_write(s, task, nbytes, flags):
         if turn > BIOS_A_TURN:
             yield_turn(s, task)
             return False
-        size = min(f.direct_left, max_bytes)
-        if not block.submit_bio(
-            s, t.dev, task, WRITE, f.first + f.position // 512, size // 512, flags | F_SYNC | F_IDLE
-        ):
+        size = min(f.direct_left, max_bytes, extent_end(f, f.position) - f.position)
+        if not block.submit_bio(s, t.dev, task, WRITE, place_of(f, f.position), size // 512, flags | F_SYNC | F_IDLE):
             return False
         f.position += size
         f.direct_left -= size
