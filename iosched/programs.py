@@ -32,7 +32,7 @@ LOG_AREA = 1 << 33
 METADATA_AREAS = 33_928, 1_096  # where a real 5.10 read inode and bitmap blocks
 KERNEL_CLASS = BE
 BOOKS = (  # what a device row has summed up, as against what it is
-    "starved_runs area_in_system area_in_flight busy_ns held_ns empty_ns served_ns sojourn_ns arrived completed merges "
+    "area_in_system busy_ns held_ns empty_ns served_ns sojourn_ns arrived completed merges "
     "flushes sectors_in sectors_out sectors_read sectors_written read_requests write_requests"
 ).split()
 

@@ -7,7 +7,6 @@ show that BFQ had not met jbd2 before.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import itertools
 import os
@@ -21,13 +20,14 @@ import pytest
 
 import iosched as io
 from iosched.cgroups import Cgroup, Cgroups
+from iosched.data import data_file
 from iosched.engine import codes as c
 from iosched.errors import ScenarioError
 from iosched.kernels import Kernel
 from iosched.schedulers import BFQ, WakerRules, waker_rules
+from iosched.validate import validate_kernel
 
 ROOT = Path(__file__).resolve().parent.parent
-SHARED = ROOT.parent / "shared" / "data"
 MS = 1000.0  # us
 
 
@@ -331,64 +331,11 @@ def test_compiled_and_plain_python_give_the_same_trace(args):
 # all rows of the measurements
 
 
-CONDITIONS = (
-    "kernel filesystem same_cgroup_as_jbd2 low_latency slice_idle_us completion_us hw_queue_depth rotational "
-    "write_cache workload"
-).split()
-
-
-def dd_rows() -> list[dict[str, str]]:
-    """The rows of dd.csv that one dd under BFQ on null_blk made, at one instruction a nanosecond."""
-    with (SHARED / "kernel" / "dd.csv").open(newline="") as f:
-        return [
-            row
-            for row in csv.DictReader(f)
-            if row["scheduler"] == "bfq"
-            and row["device"] == "null_blk"
-            and not row["role"]
-            and row["time_per_write_us"]
-            and "shift" not in row["repeat"]
-            and "hz" not in row["kernel"]
-            and re.fullmatch(r"(dd_dsync|dsyncw)_bs\d+_n\d+", row["workload"])
-        ]
-
-
-def simulate_row(row: dict[str, str]) -> float:
-    """Time a write of the model for a row, in us."""
-    layout = row["same_cgroup_as_jbd2"]
-    place = {"yes": "dd:root jbd2:root", "no": "dd:user.slice jbd2:root"}.get(layout, layout)
-    dd, jbd2 = (word.partition(":")[2].replace("root", "/") for word in place.split())
-    filesystem = measured_ext4(row["kernel"], jbd2_cgroup=jbd2)
-    bs, count = map(int, re.search(r"bs(\d+)_n(\d+)", row["workload"]).groups())
-    machine = io.Machine(
-        kernel=row["kernel"],
-        scheduler=BFQ(
-            low_latency=float(row["low_latency"]) != 0,
-            slice_idle_us=float(row["slice_idle_us"]) if row["slice_idle_us"] else None,
-        ),
-        device=io.devices.null(
-            float(row["completion_us"]),
-            int(float(row["hw_queue_depth"] or 32)),
-            rotational=row["rotational"] == "1",
-            write_cache=float(row["write_cache"]) != 0,
-            fua=not row["kernel"].startswith("4."),
-        ),
-        filesystem=filesystem if row["filesystem"] == "ext4" else row["filesystem"],
-        cgroups=["user.slice", "a/b"],
-    )
-    return io.simulate(machine, [io.workloads.dd(bs=bs, count=count, cgroup=dd)]).time_per_op * 1e6
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the measurements are not beside this checkout")
 def test_time_per_write_of_all_measured_rows_is_right():
-    """Issue 3: median error at most 3 %, 90th percentile at most 15 %."""
-    known: dict[tuple, float] = {}
-    errors = []
-    for row in dd_rows():
-        key = tuple(row[k] for k in CONDITIONS)
-        if key not in known:
-            known[key] = simulate_row(row)
-        errors.append(abs(known[key] / float(row["time_per_write_us"]) - 1))
-    assert len(errors) > 600
+    """Issue 3: median error at most 3 %, 90th percentile at most 15 %, as `iosched validate kernel` finds it."""
+    wanted = lambda run: run.conditions["scheduler"] == "bfq" or run.without_scheduler  # noqa: E731
+    rows = validate_kernel(data_file("kernel/dd.csv"), keep=wanted).rows
+    errors = [abs(row["error"]) for row in rows if row["scheduler"] == "bfq"]
+    assert len(errors) == 785
     assert np.median(errors) <= 0.03
     assert np.quantile(errors, 0.9) <= 0.15

@@ -93,6 +93,7 @@ def test_the_json_is_one_object_a_claim(capsys):
 def test_the_table_counts_both_kinds_and_explains_what_is_off(outcomes):
     shown = text(outcomes)
     assert "fitted:" in shown.splitlines()[-1] and "predicted:" in shown.splitlines()[-1]
+    assert "as stated: 3 of 3" in shown
     for o in outcomes:
         assert o.claim.id in shown
 

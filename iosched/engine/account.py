@@ -29,7 +29,6 @@ def account(s, d):
         return
     dev.accounted_at = now
     dev.area_in_system += dt * dev.in_system
-    dev.area_in_flight += dt * dev.in_flight
     if dev.in_flight > 0:
         dev.busy_ns += dt
     elif dev.in_system > 0:

@@ -27,6 +27,7 @@ from .codes import (
     TR_INSERT,
     TR_ISSUE,
     TR_MERGE,
+    TR_PLUG,
     TR_QUEUE,
     TR_UNPLUG,
 )
@@ -219,6 +220,8 @@ def plug(s, d, task, ri):
     if tail != NONE and (s.lists[t.plug_list].count >= PLUG_REQUESTS or s.requests[tail >> 1].nr >= PLUG_SECTORS):
         unplug(s, d, task)
     r = s.requests[ri]
+    if s.lists[t.plug_list].count == 0:
+        record(s, TR_PLUG, task, NONE, 0, 0, 0, d)
     r.state = R_PLUGGED
     if s.devices[d].legacy != 0:
         insert_sorted(s, t.plug_list, 2 * ri, r.sector)
@@ -304,7 +307,6 @@ def run_queue(s, d):
         issue(s, ri)
     if dev.queued == 0:
         policy.polled_empty(s, d)
-    dev.starved_runs += 1
 
 
 @jit
