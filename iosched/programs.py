@@ -94,7 +94,7 @@ def live_through_mount(s: State, quiet_ns: int) -> None:
     sim = s.sim[0]
     sim.live = 1
     s.journals.requested = 1
-    s.journals.mask = 1 << (c.INODE0 + c.MAX_FILES)
+    s.journals.inodes = 1
     run(s, c.NEVER - 1, c.NEVER)  # nothing is left to happen at its end
     sim.now += quiet_ns
     sim.epoch = sim.now
