@@ -41,7 +41,9 @@ def read_load(path: str | Path | None = None) -> np.recarray:
     try:
         stat = path.stat()
     except OSError as error:
-        raise ScenarioError(f"dbench.load: {str(path)!r} cannot be read ({error.strerror}).") from None
+        raise ScenarioError(
+            f"dbench.load: {str(path)!r} cannot be read ({error.strerror}); give a table, 'client' or 'client-tiny'."
+        ) from None
     return _read(path, stat.st_mtime_ns)
 
 

@@ -16,7 +16,7 @@ from iosched.errors import ScenarioError
 from iosched.host import fitted_host
 from iosched.loads import read_load
 from iosched.measure.kernel_rows import read_kernel_csv
-from iosched.schedulers import BFQ
+from iosched.schedulers import BFQ, waker_rules
 from iosched.threads import claims, reproduce
 from iosched.threads import dbench as thread
 from iosched.threads import dbench_clients as clients
@@ -339,6 +339,14 @@ def test_without_the_fixes_a_few_clients_take_a_multiple_and_all_other_counts_th
     for i in ("F1-07v", "F1-08v", "F1-10v", "F1-11v", "F1-12v", "F1-13v"):
         assert outcomes[i].simulated == pytest.approx(outcomes[i].claim.low, rel=0.2), i
     assert max(clients.ratio(n, "vanilla", "fixed") for n in clients.BETWEEN) > 4
+
+
+def test_the_loss_needs_weight_raising_and_a_live_waker_branch_ends_it():
+    n = max(clients.BETWEEN, key=lambda n: clients.ratio(n, "vanilla", "fixed"))
+    with_the_fixes = clients.time(n, "fixed")
+    run = lambda scheduler: clients.load_run_s(n, clients.machine_with(clients.device(), scheduler))  # noqa: E731
+    assert run(BFQ(kernel="5.12", waker_rules=waker_rules("5.8"))) > 2 * with_the_fixes
+    assert run(BFQ(low_latency=False)) < 1.1 * with_the_fixes
 
 
 def test_what_needs_hardware_queues_and_seeks_is_said_not_to_be_modelled(outcomes):
