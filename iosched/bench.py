@@ -23,7 +23,7 @@ def main() -> int:
     warm_up()
     requests_per_cpu_second("cfq")  # the first measurement of a process is slow, whatever it is
     print(f"{'what':52} {'measured':>14}   aim")
-    for name, aim in (("noop", 4.0), ("none", 4.0), ("deadline", 0), ("mq-deadline", 0), ("cfq", 2.0)):
+    for name, aim in (("noop", 4.0), ("none", 4.0), ("deadline", 0), ("mq-deadline", 0), ("cfq", 2.0), ("bfq", 1.0)):
         rate = requests_per_cpu_second(name) / 1e6
         row(
             f"dd dsync under {name}: requests per CPU-second",
@@ -31,6 +31,8 @@ def main() -> int:
             f">= {aim:g} million" if aim else "",
         )
     row("17 x 17 grid of slice_idle x group_idle, 300 writes", f"{grid_seconds():.2f} s", "<= 2 s")
+    row("dbench, one client, 3 simulated seconds under BFQ", f"{dbench_seconds():.3f} s", "<= 0.2 s")
+    row("waker rules x slice_idle x low_latency, 3 s of dbench", f"{waker_grid_seconds():.2f} s", "<= 5 s")
     row("import iosched (CPU)", f"{import_cpu_seconds():.2f} s", "<= 0.5 s")
     row("first result in a new process, warm cache", f"{first_result_seconds():.2f} s", "<= 1 s")
     row("slider to redrawn picture, median", f"{slider_seconds() * 1e3:.0f} ms", "<= 100 ms")
@@ -80,6 +82,35 @@ def grid_seconds() -> float:
     def once() -> float:
         start = time.perf_counter()
         sweep(scenario.machine, scenario.jobs, over=over)
+        return time.perf_counter() - start
+
+    return best_of(once, 3)
+
+
+def dbench_seconds() -> float:
+    """Wall seconds of thread 1's dbench under 5.6.4's BFQ."""
+    from .simulation import simulate
+    from .threads.dbench import job, scenario
+
+    machine, _ = scenario("bfq")
+
+    def once() -> float:
+        start = time.perf_counter()
+        simulate(machine, job(runtime=3.0)).bytes_per_s  # noqa: B018
+        return time.perf_counter() - start
+
+    return best_of(once)
+
+
+def waker_grid_seconds() -> float:
+    """Wall seconds of thread 1's grid."""
+    from .threads.dbench import scenario, waker_grid
+
+    scenario("bfq")  # fits the device
+
+    def once() -> float:
+        start = time.perf_counter()
+        waker_grid()
         return time.perf_counter() - start
 
     return best_of(once, 3)

@@ -3,7 +3,7 @@
 A load table is a CSV file with one flush a row, in the order of the load file: `dirty_bytes` (of the flushed file),
 `counted_bytes` (all bytes read and written since the flush before, what dbench's MB/s are made of), `operations` since
 the flush before, and, where known, `rewrite` (1: one write into pages that were flushed before, nothing else) and
-`sets_time` (1: the file's time was set by hand before). The shipped one is `data/dbench_flushes.csv`.
+`sets_time` (1: the file's time was set by hand before). `SHIPPED` names the tables of `data/`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,15 @@ from .errors import ScenarioError
 NEEDED = ("dirty_bytes", "counted_bytes", "operations")
 OPTIONAL = ("rewrite", "sets_time")
 LARGEST = 1 << 40
+SHIPPED = {  # None: dbench 4.0's own
+    None: "dbench_flushes.csv",
+    "client": "dbench_flushes.csv",
+    "client-tiny": "dbench_tiny_flushes.csv",
+}
 
 
 def read_load(path: str | Path | None = None) -> np.recarray:
-    """The flushes of a load table (None: the shipped one), as the engine's table of steps.
+    """The flushes of a load table, or of a shipped one by its name, as the engine's table of steps.
 
     Raises ScenarioError, naming column and line, for a file that is not such a table.
 
@@ -32,11 +37,13 @@ def read_load(path: str | Path | None = None) -> np.recarray:
     >>> len(load), int(load.counted[1])
     (5553, 4096)
     """
-    path = data_file("dbench_flushes.csv") if path is None else Path(path)
+    path = data_file(SHIPPED[path]) if path in SHIPPED else Path(path)
     try:
         stat = path.stat()
     except OSError as error:
-        raise ScenarioError(f"dbench.load: {str(path)!r} cannot be read ({error.strerror}).") from None
+        raise ScenarioError(
+            f"dbench.load: {str(path)!r} cannot be read ({error.strerror}); give a table, 'client' or 'client-tiny'."
+        ) from None
     return _read(path, stat.st_mtime_ns)
 
 
@@ -89,4 +96,4 @@ def _whole(path: Path, line: int, column: str, text: str | None) -> int:
     return value
 
 
-__all__ = ["read_load"]
+__all__ = ["SHIPPED", "read_load"]

@@ -13,6 +13,7 @@ import numpy as np
 
 from .cgroups import parent_of
 from .engine import codes as c
+from .engine.clock import schedule
 from .engine.loop import run
 from .engine.state import State, allocate
 from .engine.tables import OP, STEP
@@ -38,6 +39,8 @@ BOOKS = (  # what a device row has summed up, as against what it is
 
 # how a file system's own CPU of one write is spread over its steps
 WRITE_SHARE, COMMIT_SHARE = 0.4, 0.4
+
+put_event = getattr(schedule, "py_func", schedule)  # as plain Python, before the compiled loop runs
 
 Program = list[tuple[int, int, int]]
 
@@ -85,7 +88,7 @@ def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
         if isinstance(job, Dbench):
             s.tasks[task].counting_from += sim.epoch
             s.tasks[task].stop_at += sim.epoch
-        schedule_start(s, task, sim.epoch + round(job.start * c.SEC))
+        put_event(s, int(sim.epoch) + round(job.start * c.SEC), c.EV_TASK, task)
     return s
 
 
@@ -94,7 +97,7 @@ def live_through_mount(s: State, quiet_ns: int) -> None:
     sim = s.sim[0]
     sim.live = 1
     s.journals.requested = 1
-    s.journals.mask = 1 << (c.INODE0 + c.MAX_FILES)
+    s.journals.inodes = 1
     run(s, c.NEVER - 1, c.NEVER)  # nothing is left to happen at its end
     sim.now += quiet_ns
     sim.epoch = sim.now
@@ -309,13 +312,16 @@ def fill_jobs(s: State, scenario: Scenario, partitions: list[int], starts: np.nd
     """One task and one file a job."""
     machine = scenario.machine
     lay_out_files(s, scenario)
+    loads = loads_of(scenario)
+    first_seconds = np.cumsum([0] + [seconds_of(job) for job in scenario.jobs])
     for i, job in enumerate(scenario.jobs):
         t = s.tasks[i]
         t.pc = place_program(s, starts, i)
         t.group = machine.cgroups.index(job.cgroup)
         t.file = i
         t.left = getattr(job, "count", 0)
-        fill_load(s, t, i, scenario)
+        if isinstance(job, Dbench):
+            fill_load(t, job, loads, int(first_seconds[i]))
         t.ioprio = job.ioprio
         t.ioclass = IOCLASSES.index(job.ioclass)
         t.state = c.T_READY
@@ -343,17 +349,12 @@ def seconds_of(job: Job) -> int:
     return math.ceil(job.start + job.warmup_s + job.runtime) + 1 if isinstance(job, Dbench) else 0
 
 
-def fill_load(s: State, t: np.record, i: int, scenario: Scenario) -> None:
+def fill_load(t: np.record, job: Dbench, loads: list[str | Path | None], first_second: int) -> None:
     """Where a dbench client finds its load, and when it begins to count and stops."""
-    job = scenario.jobs[i]
-    if not isinstance(job, Dbench):
-        return
-    loads = loads_of(scenario)
-    at = loads.index(job.load)
-    t.first_step = sum(len(read_load(load)) for load in loads[:at])
+    t.first_step = sum(len(read_load(load)) for load in loads[: loads.index(job.load)])
     t.n_steps = len(read_load(job.load))
     t.step = c.NONE
-    t.first_second = sum(seconds_of(other) for other in scenario.jobs[:i])
+    t.first_second = first_second
     t.n_seconds = seconds_of(job)
     t.counting_from = round((job.start + job.warmup_s) * c.SEC)
     t.stop_at = t.counting_from + round(job.runtime * c.SEC)
@@ -411,7 +412,7 @@ def fill_workers(s: State, scenario: Scenario, partitions: list[int], starts: np
         t.ioprio = fs.jbd2_ioprio if isinstance(fs, Ext4) else 4
         t.ioclass = KERNEL_CLASS
         t.state = c.T_READY
-        schedule_start(s, task, 0)
+        put_event(s, 0, c.EV_TASK, task)
 
 
 def place_program(s: State, starts: np.ndarray, i: int) -> int:
@@ -420,17 +421,6 @@ def place_program(s: State, starts: np.ndarray, i: int) -> int:
     jumps = np.isin(ops.code, (c.OP_LOOP, c.OP_JUMP))
     ops.a[jumps] += starts[i]
     return int(starts[i])
-
-
-def schedule_start(s: State, task: int, at: int) -> None:
-    """Put the task's first event into the heap (plain Python: the heap is empty before the run)."""
-    sim = s.sim[0]
-    sim.seq += 1
-    rows = [(int(e.at), int(e.seq), int(e.kind), int(e.index)) for e in s.heap[: sim.heap_n]]
-    rows.append((at, int(sim.seq), c.EV_TASK, task))
-    sim.heap_n += 1
-    for k, row in enumerate(sorted(rows)):
-        s.heap[k] = row
 
 
 __all__ = ["compile_scenario", "log_writer"]

@@ -17,7 +17,8 @@ def write_figures(folder: Path, names: list[str], outcomes: list) -> list[Path]:
     if "dbench" in names:
         dbench.course().round(2).to_csv(folder / "dbench-course.csv")
         dbench.ablation().round(3).to_csv(folder / "dbench-ablation.csv", index=False)
-        written += [folder / "dbench-course.csv", folder / "dbench-ablation.csv"]
+        dbench.waker_grid().round(3).to_csv(folder / "dbench-waker-grid.csv", index=False)
+        written += [folder / f"dbench-{name}.csv" for name in ("course", "ablation", "waker-grid")]
     comparison = validate.validate_kernel(data_file("kernel/dd.csv"), keep=validate.in_scope)
     written.append(plots.save(plots.validation_scatter(comparison.frame()), folder / "kernel-rows.svg"))
     (folder / "kernel-rows.txt").write_text(f"{comparison}\n", encoding="utf-8")

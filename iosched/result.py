@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .dbenchlines import dbench_lines, dbench_table
 from .ddline import dd_lines
 from .engine import codes as c
 from .engine.state import State
@@ -140,22 +141,21 @@ class Result:
         rows = zip(self.jobs.itertuples(), self.scenario.jobs, strict=True)
         return [dd_lines(r.operations, r.bytes, r.elapsed_s) for r, job in rows if isinstance(job, Dd)]
 
+    @cached_property
+    def dbench_table(self) -> pd.DataFrame:
+        """dbench's operations, all clients together, one row each: operation, count, latency_mean_s, latency_max_s.
+
+        Flush is simulated. The others are known less well: how many there are from the load's totals, their latency as
+        one mean of all of them (CPU of the host, and waiting for a processor), their largest latency not at all (NaN).
+        Of a load that is not shipped only Flush and "(others)" are told apart. Without dbench the table is empty.
+        """
+        return dbench_table(self)
+
     @property
     def dbench_lines(self) -> list[str]:
-        """dbench's table, of the one operation that waits for the device, and its last line; none without dbench."""
+        """What dbench prints at its end; nothing without dbench."""
         rows = self.jobs[[isinstance(job, Dbench) for job in self.scenario.jobs]]
-        if rows.empty:
-            return []
-        n = int(rows.operations.sum())
-        mean = 1e3 * float((rows.latency_mean_s * rows.operations).sum()) / n if n else 0.0
-        worst = 1e3 * float(rows.latency_max_s.max()) if n else 0.0
-        rate = float(rows.bytes_per_s.sum()) * 1e-6
-        return [
-            f" {'Operation':<22}{'Count':>8}{'AvgLat':>10}{'MaxLat':>10}",
-            f" {'-' * 50}",
-            f" {'Flush':<22}{n:>8}{mean:>10.3f}{worst:>10.3f}",
-            f"Throughput {rate:g} MB/sec  {len(rows)} clients  {len(rows)} procs  max_latency={worst:.3f} ms",
-        ]
+        return dbench_lines(self.dbench_table, float(rows.bytes_per_s.sum()), len(rows)) if len(rows) else []
 
     # -----------------------------------------------------------------------------------------------------------------
     # where the time went

@@ -14,7 +14,7 @@ from .filesystems import XFS, Ext4, Raw, filesystem
 from .host import Host, fitted_host
 from .kernels import Kernel
 from .knobs import named
-from .workloads import Dbench, Job
+from .workloads import MOST_PROCESSES, Dbench, Job
 
 
 @named
@@ -123,8 +123,8 @@ class Scenario:
         object.__setattr__(self, "jobs", jobs)
         if not jobs:
             raise ScenarioError("jobs: the list is empty, so nothing can ever happen; give at least one job.")
-        if len(jobs) > 56:
-            raise ScenarioError(f"jobs: {len(jobs)} are too many; allowed are 1 to 56.")
+        if len(jobs) > MOST_PROCESSES:
+            raise ScenarioError(f"jobs: {len(jobs)} are too many; allowed are 1 to {MOST_PROCESSES}.")
         for job in jobs:
             if not isinstance(job, Job):
                 raise ScenarioError(

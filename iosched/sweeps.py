@@ -24,7 +24,7 @@ from .host import fitted_host
 from .laws import check_laws
 from .programs import compile_scenario
 from .scenario import Machine, Scenario
-from .workloads import Dd
+from .workloads import Job
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,10 +40,11 @@ CLOSED_FORM = "closed_form_"  # prefix of the columns that the formulas fill
 
 
 def _elapsed(scenario: Scenario, s: State, job: int) -> float:
-    """Seconds from the job's start to its end, or to the end of the run."""
+    """Seconds from the job's start (the end of dbench's warm-up) to its end, or to the end of the run."""
     t = s.tasks[job]
+    one = scenario.jobs[job]
     ended = t.end if t.state == c.T_DONE else s.sim[0].now
-    return max(int(ended - s.sim[0].epoch) * NS - scenario.jobs[job].start, 0.0)
+    return max(int(ended - s.sim[0].epoch) * NS - (one.start + getattr(one, "warmup_s", 0.0)), 0.0)
 
 
 def _ratio(a: float, b: float) -> float:
@@ -102,7 +103,7 @@ METRICS: dict[str, Callable[[Scenario, State], float]] = {
 
 def sweep(
     machine: Machine,
-    jobs: Sequence[Dd] | Dd,
+    jobs: Sequence[Job] | Job,
     over: Mapping[str, Iterable[Any]],
     *,
     metrics: Sequence[str] = DEFAULT_METRICS,
@@ -152,7 +153,7 @@ def sweep(
     return frame
 
 
-def scenario_at(machine: Machine, jobs: Sequence[Dd] | Dd, changes: Mapping[str, Any]) -> Scenario:
+def scenario_at(machine: Machine, jobs: Sequence[Job] | Job, changes: Mapping[str, Any]) -> Scenario:
     """The scenario with some knobs changed; names as in `sweep`.
 
     Whole parts change together and before their parameters, so that a kernel and a scheduler which fit only each other
@@ -164,10 +165,11 @@ def scenario_at(machine: Machine, jobs: Sequence[Dd] | Dd, changes: Mapping[str,
     ('none', 4096)
     """
     base = Scenario(machine, jobs)
-    names = {job.name for job in base.jobs}
+    unchanged = (jobs,) if isinstance(jobs, Job) else tuple(jobs)  # Scenario has a job for each client of dbench
+    names = {job.name for job in unchanged}
     whole: dict[str, Any] = {}
     inner: dict[str, Any] = {}
-    changed_jobs = list(base.jobs)
+    changed_jobs = list(unchanged)
     for knob, value in changes.items():
         part, _, rest = knob.partition(".")
         if rest and (part == "job" or part in names):
@@ -192,9 +194,9 @@ def scenario_at(machine: Machine, jobs: Sequence[Dd] | Dd, changes: Mapping[str,
         raise ScenarioError(f"{error} (At {where}.)") from None
 
 
-def _changed_job(job: Dd, knob: str, name: str, value: Any) -> Dd:
-    if name not in Dd.__dataclass_fields__:
-        raise unknown(knob, name, Dd.__dataclass_fields__)
+def _changed_job(job: Job, knob: str, name: str, value: Any) -> Job:
+    if name not in job.__dataclass_fields__:
+        raise unknown(knob, name, job.__dataclass_fields__)
     return replace(job, **{name: value})
 
 
@@ -207,7 +209,7 @@ def _knobs(base: Scenario, part: str, rest: str) -> list[str]:
         for f in fields(getattr(base.machine, n))
         if "low" in f.metadata
     ]
-    jobs = [f"job.{f.name}" for f in fields(Dd) if f.name != "name"]
+    jobs = [f"job.{f.name}" for f in fields(base.jobs[0]) if f.name != "name"]
     return parts + dotted + jobs if rest or part not in parts else parts
 
 

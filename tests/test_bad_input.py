@@ -8,7 +8,7 @@ import iosched as io
 from iosched.cli import main
 from iosched.errors import ScenarioError
 
-dd = io.workloads.dd
+dd, dbench = io.workloads.dd, io.workloads.dbench
 CFQ, null = io.CFQ, io.devices.null
 
 
@@ -30,6 +30,15 @@ CFQ, null = io.CFQ, io.devices.null
         (lambda: io.Machine(nr_requests=0), "nr_requests", "0"),
         (lambda: io.Machine(nr_requests=2.5), "nr_requests", "2.5"),
         (lambda: io.Machine(cgroups={"a": 5}), "weight", "5"),
+        (lambda: io.Cgroups([io.Cgroup("a", bfq_weight=1001)]), "bfq_weight", "1001"),
+        (lambda: io.Cgroups([io.Cgroup("a", bfq_weight=0)]), "bfq_weight", "1 to 1000"),
+        (lambda: io.Machine(kernel="5.2", scheduler=io.BFQ(waker_rules=io.WakerRules())), "waker_rules", "5.3"),
+        (lambda: io.WakerRules(windows_us=4), "windows_us", "window_us"),
+        (lambda: io.BFQ(slice_idel=1), "slice_idel", "slice_idle"),
+        (lambda: dbench(clients=513), "clients", "512"),
+        (lambda: dbench(clients=0), "clients", "0"),
+        (lambda: dbench(load="client-tinny"), "load", "client-tinny"),
+        (lambda: io.Scenario(io.Machine(), [dd(count=1)] * 513), "jobs", "1 to 512"),
         (lambda: io.Machine(cgroups=["/", ""]), "cgroups", "''"),
         (lambda: io.Machine(kernel="5.10", scheduler=io.MqDeadline(prio_aging_expire=5)), "prio_aging_expire", "5.10"),
         (lambda: io.Machine(cgroups=["a//b"]), "cgroup", "a//b"),

@@ -181,6 +181,38 @@ def test_in_one_cgroup_on_flash_nothing_is_waited_for():
     assert pattern(run("5.1", 200, cgroup="/", low_latency=False, rotational=False)) == [(".", 200)]
 
 
+def kBs_of(kernel: str, run_id: str) -> tuple[float, float]:
+    """kB/s of dd in a row of the real kernel, and simulated."""
+    wanted = lambda run: run.conditions["kernel"] == kernel and (run.run_id == run_id or run.without_scheduler)  # noqa: E731
+    (row,) = (row for row in validate_kernel(data_file("kernel/dd.csv"), keep=wanted).rows if row["run_id"] == run_id)
+    return 512e3 / row["measured"], 512e3 / row["simulated"]
+
+
+@pytest.mark.parametrize("low_latency, measured_kBs", [(0, 44), (1, 102)])
+def test_5_2_loses_nine_tenths_on_a_rotational_disk(low_latency, measured_kBs):
+    """Check 3. The specification's toy says 60 to 90 kB/s with low_latency off and on; a real 5.2.1 in the same place
+    gives 44 and 102 (two idles a write once jbd2 is I/O bound; bursts of 20 ms), and those are held here."""
+    measured, simulated = kBs_of("5.2.1", f"10k_kid_bfq_ll{low_latency}_si8000_c100_r1_w0")
+    assert measured == pytest.approx(measured_kBs, rel=0.02)
+    assert simulated == pytest.approx(measured, rel=0.1)
+    assert simulated < 0.1 * run("5.2", 1000, slice_idle=0, trace=False).bytes_per_s / 1e3
+
+
+def test_boosted_injection_reaches_80_to_90_percent_of_the_ceiling():
+    """Check 4, low_latency=0: the boost was merged in 5.3, whose real kernel gives 1120 kB/s of mq-deadline's 1355."""
+    measured, simulated = kBs_of("5.3.1", "10k_kid_bfq_ll0_si8000_c100_r1_w0")
+    ceiling, modelled_ceiling = kBs_of("5.3.1", "ext4_kid_mqd_c100_r1_w0")
+    assert 0.8 <= measured / ceiling <= 0.9
+    assert 0.8 <= simulated / modelled_ceiling <= 0.9
+
+
+def test_boosted_injection_does_not_help_raised_queues():
+    """Check 4, low_latency=1. The specification says below 100 kB/s; a real 5.3.1 gives 115, and that is held here."""
+    measured, simulated = kBs_of("5.3.1", "10k_kid_bfq_ll1_si8000_c100_r1_w0")
+    assert measured == pytest.approx(115, rel=0.01)
+    assert simulated == pytest.approx(measured, rel=0.1)
+
+
 @pytest.mark.parametrize("low_latency", [False, True])
 def test_live_wakers_reach_85_percent_of_the_ceiling(low_latency):
     """Check 5."""
@@ -283,6 +315,8 @@ def test_versions_have_the_waker_rules_of_the_version_map():
         (lambda: BFQ(waker_rules="5.12"), "WakerRules"),
         (lambda: BFQ(timeout_sync=0), "timeout_sync"),
         (lambda: WakerRules(selection="mine"), "selection"),
+        (lambda: io.Machine(kernel="5.10", scheduler=BFQ(kernel="4.19", waker_rules=WakerRules())), "4.19"),
+        (lambda: Cgroups([Cgroup("a", bfq_weight=0)]), "bfq_weight"),
         (lambda: Cgroups([Cgroup("a", bfq_weight=1001)]), "bfq_weight"),
     ],
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import re
+import time
 
 import numpy as np
 import pytest
@@ -14,9 +16,10 @@ from iosched.errors import ScenarioError
 from iosched.host import fitted_host
 from iosched.loads import read_load
 from iosched.measure.kernel_rows import read_kernel_csv
-from iosched.schedulers import BFQ
+from iosched.schedulers import BFQ, waker_rules
 from iosched.threads import claims, reproduce
 from iosched.threads import dbench as thread
+from iosched.threads import dbench_clients as clients
 from iosched.validate import compare
 from iosched.workloads import dbench
 
@@ -84,13 +87,41 @@ def test_more_clients_than_flushes_are_refused(tmp_path):
     path = tmp_path / "load.csv"
     path.write_text("dirty_bytes,counted_bytes,operations\n4096,4096,2\n")
     assert dbench(load=path).clients == 1
-    with pytest.raises(ScenarioError, match="more than the load has flushes"):
+    with pytest.raises(ScenarioError, match=r"^dbench\.clients: 2 are more than the load has flushes; .* at most 1\.$"):
         dbench(clients=2, load=path)
+
+
+def test_a_shipped_load_is_whole_and_takes_any_number_of_clients():
+    assert len(read_load("client-tiny")) == 43 and dbench(clients=64, load="client-tiny").clients == 64
+    assert read_load("client") is read_load()
+
+
+def test_the_tiny_load_is_the_beginning_of_the_long_one_with_fewer_files():
+    tiny, long = read_load("client-tiny"), read_load()[:43]
+    assert (tiny[1:] == long[1:]).all()
+    assert (tiny.operations[0], long.operations[0]) == (64, 664)
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the measured sequence is not here")
+def test_the_tiny_load_has_the_bytes_and_operations_of_the_load_file():
+    with SHARED.with_name("dbench_client_tiny_flushes.csv").open(newline="") as f:
+        rows = list(csv.DictReader(f))
+    tiny = read_load("client-tiny")
+    assert tiny.counted.tolist() == [int(r["written_since_last"]) + int(r["read_since_last"]) for r in rows]
+    assert tiny.operations.tolist() == [int(r["ops_since_last"]) for r in rows]
 
 
 @pytest.mark.parametrize(
     "options",
-    [{"clients": 0}, {"clients": -1}, {"clients": 57}, {"clients": 1.5}, {"runtime": 0}, {"warmup": -1}, {"colour": 1}],
+    [
+        {"clients": 0},
+        {"clients": -1},
+        {"clients": 513},
+        {"clients": 1.5},
+        {"runtime": 0},
+        {"warmup": -1},
+        {"colour": 1},
+    ],
 )
 def test_absurd_options_are_refused(options):
     with pytest.raises(ScenarioError, match=r"^dbench[. ]"):
@@ -127,10 +158,72 @@ def test_the_warm_up_does_not_count():
     assert long.jobs.elapsed_s[0] == pytest.approx(5, abs=0.02)
 
 
+def test_512_clients_make_progress_and_share_commits():
+    vm = machine()
+    result = io.simulate(vm.with_(**{"host.cpus": 0}), dbench(clients=512, runtime=0.2, load="client-tiny"))
+    assert len(result.jobs) == 512 and result.jobs.operations.min() > 0
+    assert int(result.state.journals[0].commits) < 0.1 * result.jobs.operations.sum()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# what it prints
+
+
+OWN = ROOT.parent / "shared" / "files" / "own_dbench4_1client.txt"
+ROW = re.compile(r"^ (\w+) +(\d+) +([\d.]+|-) +([\d.]+|-)$", re.MULTILINE)
+LAST = re.compile(r"^Throughput [\d.]+ MB/sec  (\d+) clients  (\d+) procs  max_latency=([\d.]+) ms$", re.MULTILINE)
+
+
 def test_it_prints_what_dbench_prints():
     text = repr(io.simulate(machine(), dbench(clients=2, runtime=1)))
-    assert " Operation " in text and " Flush " in text
-    assert "MB/sec  2 clients  2 procs" in text
+    rows = {name: (int(n), mean, most) for name, n, mean, most in ROW.findall(text)}
+    first, *_, last = rows
+    assert (first, last) == ("NTCreateX", "Flush")
+    n_clients, procs, most = LAST.search(text).groups()
+    assert (n_clients, procs) == ("2", "2") and most == rows["Flush"][2]
+    assert rows["ReadX"][2] == "-"  # the model knows no largest latency of a read
+
+
+@pytest.mark.skipif(not OWN.exists(), reason="the real output is not here")
+def test_operations_a_flush_and_the_layout_are_those_of_a_real_run():
+    real, printed = OWN.read_text(), "\n".join(io.simulate(machine(), dbench(runtime=5)).dbench_lines)
+    measured, simulated = ({m[1]: int(m[2]) for m in ROW.finditer(text)} for text in (real, printed))
+    assert list(simulated) == list(measured)
+    for name, n in measured.items():
+        if n > 100:  # LockX comes 26 times
+            assert simulated[name] / simulated["Flush"] == pytest.approx(n / measured["Flush"], rel=0.03), name
+    for pattern in (ROW, re.compile(r"^ Operation.*$", re.MULTILINE), re.compile(r"^ -+$", re.MULTILINE)):
+        assert len(pattern.search(printed)[0]) == len(pattern.search(real)[0])
+    assert LAST.search(real) and LAST.search(printed)
+
+
+def test_operations_between_flushes_take_the_hosts_cpu():
+    vm = machine()
+    table = io.simulate(vm, dbench(runtime=5)).dbench_table.set_index("operation")
+    cost = vm.host.scaled("dbench_op_us") * 1e-6
+    assert cost <= table.latency_mean_s["ReadX"] < 1.1 * cost
+    assert np.isnan(table.latency_max_s["ReadX"]) and table.latency_max_s["Flush"] > 1.8e-3
+
+
+def test_operations_wait_for_a_processor_that_many_clients_share():
+    many = [io.simulate(machine(), dbench(clients=n, runtime=1)).dbench_table.latency_mean_s[0] for n in (1, 16)]
+    assert many[1] > 2 * many[0]
+
+
+def test_the_table_counts_every_operation_of_the_load_as_often_as_it_was_done(tmp_path):
+    path = tmp_path / "load.csv"
+    path.write_text("dirty_bytes,counted_bytes,operations\n4096,1,10\n4096,1000,2\n4096,1000000,3\n")
+    result = io.simulate(machine(), dbench(runtime=1, load=path))
+    table = result.dbench_table.set_index("operation")
+    assert list(table.index) == ["(others)", "Flush"]
+    nbytes = int(result.jobs.bytes[0])  # of each of the three flushes there are fewer than a thousand
+    done = 10 * (nbytes % 1000) + 2 * (nbytes // 1000 % 1000) + 3 * (nbytes // 10**6)
+    assert table["count"].sum() == done > 1000
+
+
+def test_without_dbench_there_is_no_table():
+    result = io.simulate(machine(), io.workloads.dd(count=5))
+    assert result.dbench_table.empty and result.dbench_lines == []
 
 
 def test_the_plain_python_run_is_the_same_event_by_event():
@@ -232,6 +325,57 @@ def test_bfq_without_idling_loses_nothing():
 
 def test_the_package_ships_the_load_and_the_rows():
     assert (ROOT / "data" / "dbench_flushes.csv").exists() and TABLE.exists()
+
+
+def test_the_follow_ups_fit_two_figures_and_predict_the_rest_of_the_row(outcomes):
+    row = {f"F1-{7 + k:02d}": n for k, n in enumerate(clients.COUNTS)}
+    assert [outcomes[i].claim.role for i in row] == ["fitted", *["predicted"] * 5, "fitted"]
+    for i in row:
+        assert outcomes[i].simulated == pytest.approx(outcomes[i].claim.low, rel=0.2), i
+
+
+def test_without_the_fixes_a_few_clients_take_a_multiple_and_all_other_counts_the_same(outcomes):
+    assert outcomes["F1-07..13c"].simulated == 1
+    for i in ("F1-07v", "F1-08v", "F1-10v", "F1-11v", "F1-12v", "F1-13v"):
+        assert outcomes[i].simulated == pytest.approx(outcomes[i].claim.low, rel=0.2), i
+    assert max(clients.ratio(n, "vanilla", "fixed") for n in clients.BETWEEN) > 4
+
+
+def test_the_loss_needs_weight_raising_and_a_live_waker_branch_ends_it():
+    n = max(clients.BETWEEN, key=lambda n: clients.ratio(n, "vanilla", "fixed"))
+    with_the_fixes = clients.time(n, "fixed")
+    run = lambda scheduler: clients.load_run_s(n, clients.machine_with(clients.device(), scheduler))  # noqa: E731
+    assert run(BFQ(kernel="5.12", waker_rules=waker_rules("5.8"))) > 2 * with_the_fixes
+    assert run(BFQ(low_latency=False)) < 1.1 * with_the_fixes
+
+
+def test_what_needs_hardware_queues_and_seeks_is_said_not_to_be_modelled(outcomes):
+    for k in range(21, 29):
+        assert outcomes[f"F1-{k}"].verdict == "not modelled" and "hardware queues" in outcomes[f"F1-{k}"].reason
+
+
+def test_the_waker_grid_is_every_preset_and_without_idling_all_are_alike():
+    thread.machine()  # fitted before the clock runs
+    start = time.perf_counter()
+    grid = thread.waker_grid()
+    seconds = time.perf_counter() - start
+    assert len(grid) == 9 * 9 * 2 and grid.wakers.nunique() == 9
+    assert seconds < 15  # 1.5 s on two cores; aim 5 s
+    fast = grid[grid.slice_idle == 0].bytes_per_s
+    assert fast.max() < 1.02 * fast.min()
+    slow = grid[(grid.slice_idle == 8) & ~grid.low_latency].set_index("wakers").bytes_per_s
+    assert slow.idxmax() == "5.6.4+p1p2"
+
+
+def test_three_seconds_of_dbench_are_simulated_in_a_fraction_of_one():
+    vm, _ = thread.scenario("bfq")
+
+    def once() -> float:
+        start = time.perf_counter()
+        io.simulate(vm, thread.job(runtime=3.0))
+        return time.perf_counter() - start
+
+    assert min(once() for _ in range(3)) < 0.6  # 0.015 s on an idle machine; aim 0.2 s
 
 
 def test_both_patches_cure_and_patch_2_without_a_live_test_does_not():

@@ -74,6 +74,15 @@ def test_a_knob_of_a_named_job():
     assert [job.bs for job in changed] == [512, 4096]
 
 
+def test_dbench_is_swept_over_clients_and_counts_from_the_end_of_its_warm_up():
+    job = io.workloads.dbench(clients=2, runtime=5)
+    vm = io.Machine(kernel="5.10", scheduler="mq-deadline")
+    frame = sweep(vm, job, over={"dbench.clients": [1, 3]}, metrics=["bytes_per_s", "operations"])
+    for row, n in zip(frame.itertuples(index=False), (1, 3)):
+        result = simulate(vm, io.workloads.dbench(clients=n, runtime=5))
+        assert row[1:] == (result.bytes_per_s, result.jobs.operations.sum())
+
+
 def test_until_stops_the_clock():
     frame = sweep(VM, JOB, over={"scheduler.slice_idle": [8]}, metrics=["elapsed_s", "operations"], until=0.1)
     assert frame.elapsed_s.iloc[0] == pytest.approx(0.1) and 5 < frame.operations.iloc[0] < 15

@@ -60,10 +60,8 @@ T_READY, T_WAIT_IO, T_WAIT_COMMIT, T_SLEEP, T_WAIT_TAG, T_DONE, T_YIELDED = 0, 1
     OP_SKIP,
 ) = range(26)
 
-# metadata blocks of a running ext4 transaction, one bit each; a file's own inode block is bit INODE0 + file
+# metadata blocks of a running ext4 transaction that its files share, one bit each; their inode blocks are counted
 META_BLOCK_BITMAP, META_GROUP_DESC, META_INODE_BITMAP, META_DIRECTORY = 1, 2, 4, 8
-INODE0 = 4
-MAX_FILES = 56
 
 HISTOGRAM_BINS = 1024  # bins of a latency histogram (engine/tasks.py)
 

@@ -14,11 +14,13 @@ TAGS_PER_DESCRIPTOR = 250  # metadata blocks that one 4 KiB descriptor block of 
 
 @jit
 def dirty(s, fi, bits):
-    """The file's metadata joins the running transaction."""
+    """The file's inode block, and the shared blocks of `bits`, join the running transaction."""
     f = s.files[fi]
     j = s.journals[f.journal]
     j.mask |= bits
-    f.tid = j.running
+    if f.tid != j.running:
+        f.tid = j.running
+        j.inodes += 1
 
 
 @jit
@@ -44,12 +46,13 @@ def take_transaction(s, ji):
     j = s.journals[ji]
     j.committing = j.running
     j.running += 1
-    buffers = j.others
+    buffers = j.others + j.inodes
     bits = j.mask
     while bits != 0:
         bits &= bits - 1
         buffers += 1
     j.mask = 0
+    j.inodes = 0
     j.others = 0
     j.blocks = buffers + (buffers + TAGS_PER_DESCRIPTOR - 1) // TAGS_PER_DESCRIPTOR
     j.sent = 0

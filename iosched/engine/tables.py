@@ -37,7 +37,7 @@ FILE = columns(
     "last_from tick changed size_limit"
 )
 JOURNAL = columns(
-    "first sectors head running committing committed requested mask others blocks sent commits task waiters"
+    "first sectors head running committing committed requested mask inodes others blocks sent commits task waiters"
 )
 REQUEST = columns(
     "serial dev task op sector nr cmd_flags bios last_bio queue steps start issued earliest data_done shares_flush "

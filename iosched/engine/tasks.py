@@ -16,7 +16,6 @@ from .codes import (
     F_SYNC,
     FLUSH,
     HISTOGRAM_BINS,
-    INODE0,
     META_BLOCK_BITMAP,
     META_DIRECTORY,
     META_GROUP_DESC,
@@ -241,7 +240,7 @@ def buffered_write(s, fi, nbytes):
     f.position += nbytes
     f.dirty_to = f.position
     if f.metadata != 0:
-        bits = 1 << (INODE0 + fi)
+        bits = 0
         if f.created == 0:
             f.created = 1
             bits |= META_DIRECTORY | META_INODE_BITMAP | META_GROUP_DESC
@@ -289,15 +288,11 @@ def step_write(s, task):
         f.last_from = f.position
         f.position += length
         if f.metadata != 0:
-            journal.dirty(
-                s,
-                t.file,
-                META_DIRECTORY | META_INODE_BITMAP | META_BLOCK_BITMAP | META_GROUP_DESC | 1 << (INODE0 + t.file),
-            )
+            journal.dirty(s, t.file, META_DIRECTORY | META_INODE_BITMAP | META_BLOCK_BITMAP | META_GROUP_DESC)
             journal.dirty_others(s, t.file, OTHER_BLOCKS)
             f.changed = 1
     elif f.metadata != 0 and (tick != f.tick or step.sets_time != 0):
-        journal.dirty(s, t.file, 1 << (INODE0 + t.file))
+        journal.dirty(s, t.file, 0)
         f.changed = 1
     f.tick = tick
     f.dirty_from = f.last_from
@@ -321,7 +316,7 @@ def allocate_blocks(s, fi, end):
     if end > f.mapped_to:
         f.mapped_to = (end + PAGE - 1) // PAGE * PAGE
         if f.metadata != 0:
-            journal.dirty(s, fi, META_BLOCK_BITMAP | META_GROUP_DESC | 1 << (INODE0 + fi))
+            journal.dirty(s, fi, META_BLOCK_BITMAP | META_GROUP_DESC)
 
 
 @jit
@@ -402,7 +397,7 @@ def direct_write(s, task, nbytes, flags):
         f.position += size
         f.direct_left -= size
     if f.metadata != 0:
-        bits = 1 << (INODE0 + t.file)
+        bits = 0
         if f.created == 0:
             f.created = 1
             bits |= META_DIRECTORY | META_INODE_BITMAP | META_GROUP_DESC

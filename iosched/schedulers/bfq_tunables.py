@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..engine.codes import MSEC, NONE, SEC
 from ..errors import ScenarioError
 from ..kernels import Kernel
-from ..knobs import check, knob
+from ..knobs import check, knob, named
 from .bfq_tables import (
     ASYNC_SLOTS,
     DEFAULT_BUDGET,
@@ -19,6 +19,7 @@ from .bfq_versions import features
 from .bfq_wakers import WakerRules
 
 
+@named
 @dataclass(frozen=True)
 class BFQ:
     """BFQ's tunables, with the names and units of `/sys/block/DEV/queue/iosched/` (spec 7), and its rules' version.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..engine.codes import NONE, USEC
 from ..engine.jit import jit, out_of_line
 from ..engine.lists import push_front, remove
-from ..knobs import check, knob
+from ..knobs import check, knob, named
 from .bfq_estimators import jiffies
 from .bfq_injection import has_fitting_request
 from .bfq_wf2q import woken_node
@@ -20,6 +20,7 @@ SELECTIONS = ("none", "own request", "waker's request")
 ARRIVALS = ("queue empty", "queue idle", "process idle")
 
 
+@named
 @dataclass(frozen=True)
 class WakerRules:
     """Who counts as a waker, and what is done with that (spec bfq 2.1); every field is one rule.

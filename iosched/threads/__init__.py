@@ -27,6 +27,9 @@ STATED = {
     "default group_idle",
     "bytes",
     "detection window",
+    "detections needed",
+    "detections forgotten after",
+    "longest short think time",
     "waker served while idling",
     "short thinkers have wakers",
 }

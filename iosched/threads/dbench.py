@@ -19,23 +19,27 @@ from ..devices import null
 from ..errors import ScenarioError, unknown
 from ..filesystems import XFS, Ext4
 from ..host import fitted_host
+from ..kernels import Kernel
 from ..measure.kernel_rows import read_kernel_csv
 from ..result import Result
 from ..scenario import Machine
-from ..schedulers import BFQ, waker_rules
+from ..schedulers import BFQ, WakerRules, waker_rules
+from ..schedulers.bfq_versions import PATCHES, WAKERS, features
 from ..simulation import simulate
+from ..sweeps import sweep
 from ..workloads import Dbench, dbench
-from . import Claim, Outcome
+from . import Claim, Outcome, dbench_clients
+from .dbench_clients import MODERN_CORE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MODERN_CORE = 4.0
 PATCHED_MBs = 200.0  # the fitted figure: both patches
 FULL_SPEED = 0.9  # at least this share of the figure with both patches
 SAME = 1.1  # a boost below this is none
 FSYNC_DECIDES = 0.5  # share of the time in fsync
 LAST_SECONDS = 4
+SLICE_IDLE_MS = 8.0
 
 BOTH, FIRST, VANILLA = "5.6.4+p1p2", "5.6.4+p1", "5.6.4"
 
@@ -53,6 +57,7 @@ EXPERIMENTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "xfs, log in a worker, both patches": (BOTH, {"filesystem": XFS(log_writer="worker")}, {}),
     "xfs, log by the caller": (VANILLA, {"filesystem": XFS(log_writer="caller")}, {}),
     "bfq of 5.12": (VANILLA, {"scheduler": BFQ(kernel="5.12")}, {}),
+    "bfq of 5.17": (VANILLA, {"scheduler": BFQ(kernel="5.17")}, {}),
     "bfq of 5.12 + patch 2": (
         VANILLA,
         {"scheduler": BFQ(kernel="5.12", waker_rules=replace(waker_rules("5.12"), long_think_time=False))},
@@ -187,6 +192,13 @@ def _first_seconds(e: str) -> float:
     return float(counted[:3].mean() / counted[-LAST_SECONDS:].mean())
 
 
+def _rules(e: str) -> tuple[dict[str, int], WakerRules]:
+    """The rules of an experiment's BFQ, and those on wakers."""
+    kernel, changes, _ = EXPERIMENTS[e]
+    scheduler = changes.get("scheduler", BFQ())
+    return features(scheduler.version(Kernel(kernel)))
+
+
 QUANTITIES: dict[str, Callable[[str], float]] = {
     "throughput": _mb,
     "time a flush": _time_a_flush,
@@ -202,9 +214,13 @@ QUANTITIES: dict[str, Callable[[str], float]] = {
     "jbd2 waits for dbench's timer": lambda e: _waited_for("dbench", e),
     "data writes a flush": _data_writes,
     "first seconds over last": _first_seconds,
-    "detection window": lambda e: waker_rules(EXPERIMENTS[e][0]).window_us,
-    "waker served while idling": lambda e: float(waker_rules(EXPERIMENTS[e][0]).selection == "waker's request"),
-    "short thinkers have wakers": lambda e: float(not waker_rules(EXPERIMENTS[e][0]).long_think_time),
+    "detection window": lambda e: _rules(e)[1].window_us,
+    "detections needed": lambda e: _rules(e)[1].detections,
+    "detections forgotten after": lambda e: _rules(e)[1].timeout_slices,
+    "waker served while idling": lambda e: float(_rules(e)[1].selection == "waker's request"),
+    "short thinkers have wakers": lambda e: float(not _rules(e)[1].long_think_time),
+    "longest short think time": lambda e: SLICE_IDLE_MS / _rules(e)[0]["think_divisor"],
+    **dbench_clients.QUANTITIES,
 }
 
 
@@ -266,3 +282,20 @@ def ablation() -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
+
+
+PRESETS = {**WAKERS, **{f"5.6.4{patch}": rules for patch, rules in PATCHES.items()}}
+
+
+def waker_grid(runtime: float = 3.0) -> pd.DataFrame:
+    """The thread's machine under the waker rules of every version and patch, at slice_idle 0 to 8 ms, with and without
+    low_latency: columns wakers (the version), slice_idle (ms), low_latency, bytes_per_s, idles_per_op."""
+    base, dbench_job = scenario("bfq")
+    over = {
+        "scheduler.waker_rules": list(PRESETS.values()),
+        "scheduler.slice_idle": range(9),
+        "scheduler.low_latency": [False, True],
+    }
+    frame = sweep(base, replace(dbench_job, runtime=runtime), over, metrics=("bytes_per_s", "idles_per_op"))
+    frame["scheduler.waker_rules"] = [name for name in PRESETS for _ in range(len(frame) // len(PRESETS))]
+    return frame.rename(columns=lambda name: name.removeprefix("scheduler.").replace("waker_rules", "wakers"))
