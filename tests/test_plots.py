@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 import iosched as io
 from iosched import plots
 from iosched.engine import codes as c
+from iosched.plots import base
 from iosched.simulation import simulate
 from iosched.sweeps import sweep
 
@@ -271,7 +272,7 @@ def test_type_is_large_and_colours_differ(cfq, grid):
     figure = ready(plots.knob_curve(grid, "scheduler.slice_idle", hue="scheduler.group_idle"))
     sizes = [t.get_fontsize() for t in figure.findobj(mpl.text.Text) if t.get_text()]
     assert min(sizes) >= 12
-    used = [plots.BLUE, plots.ORANGE, plots.GREEN, plots.RED, plots.PURPLE, plots.SKY, plots.YELLOW]
+    used = [base.BLUE, base.ORANGE, base.GREEN, base.RED, base.PURPLE, base.SKY, base.YELLOW]
     grey = sorted(0.299 * r + 0.587 * g + 0.114 * b for r, g, b in (colors.to_rgb(name) for name in used))
     assert len(set(used)) == len(used) and grey[-1] - grey[0] > 0.4
 

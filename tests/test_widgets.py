@@ -18,7 +18,7 @@ from iosched.host import fitted_host
 pytest.importorskip("ipywidgets")
 
 from iosched import widgets
-from iosched.plots import knob_metadata
+from iosched.plots.base import knob_metadata
 from iosched.widgets import canvas as canvas_module
 from iosched.widgets import explorer as explorer_module
 from iosched.widgets import machines

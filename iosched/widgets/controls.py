@@ -8,7 +8,7 @@ from typing import Any
 
 import ipywidgets as w
 
-from ..plots import knob_label, knob_metadata
+from ..plots.base import knob_label, knob_metadata
 
 LABEL, CONTROL = "12em", "27em"  # widths of a control's label, and of all of it
 

@@ -22,7 +22,7 @@ from ..errors import ScenarioError, unknown
 from ..filesystems import FILESYSTEMS, XFS, Ext4
 from ..host import fitted_host
 from ..kernels import Kernel
-from ..plots import knob_label, knob_metadata
+from ..plots.base import knob_label, knob_metadata
 from ..scenario import Machine
 from ..schedulers import CFQ, SCHEDULERS, available
 from ..sweeps import scenario_at
