@@ -99,7 +99,7 @@ class Dbench:
     one that dbench 4.0 ships.
     """
 
-    clients: int = knob(1, "processes, each with the whole load", "clients", 1, 56, integer=True)
+    clients: int = knob(1, "processes, each with the whole load", "clients", 1, 56, integer=True, slider=(1, 32, "log"))
     runtime: float = knob(16.0, "time that counts", "s", 1e-3, 86400, slider=(1, 60, "linear"))
     warmup: float | None = knob(None, "time before that, which does not count; None: a fifth, in whole seconds", "s", 0,
                                 86400, optional=True)  # fmt: skip

@@ -187,7 +187,7 @@ def timeline(result: Result, operation: int | None = None, operations: int = 1) 
     figure.suptitle(f"{result.scenario.machine.scheduler_name}: {several} {_took(found)}", fontsize=17)
     axes[0].set_xlabel(f"time since the {one} began (ms)")
     if close_up is not None:
-        draw_lanes(axes[1], found, names, close_up)
+        draw_lanes(axes[1], found, names, close_up, 0.018)
         axes[1].set_xlabel(f"close-up of the last {(close_up[1] - close_up[0]) * 1e-6:.2g} ms")
         axes[1].tick_params(left=False)
         a, b = ((v - found.start) * 1e-6 for v in close_up)
@@ -295,16 +295,18 @@ def _close_up(found: Lanes) -> tuple[int, int] | None:
     return max(ends) - (found.end - max(ends)) // 12, found.end
 
 
-def draw_lanes(ax: Axes, found: Lanes, names: Sequence[str], window: tuple[int, int] | None = None) -> None:
-    """Draw `lanes` on an axes, or a window (ns) of them: tasks from above, the device, whom it is kept idle for."""
+def draw_lanes(ax: Axes, found: Lanes, names: Sequence[str], window: tuple[int, int] | None = None,
+               letter: float = 0.012) -> None:  # fmt: skip
+    """Draw `lanes` on an axes, or a window (ns) of them: tasks from above, the device, whom it is kept idle for.
+
+    `letter` is the width of one, as a share of the axes."""
     n = len(found.tasks)
     row = {task: n + 1 - k for k, task in enumerate(found.tasks)}
     low, high = window or (found.start, found.end)
     width = (high - low) * 1e-6
-    letter = (0.018 if window else 0.012) * width
 
     def fits(words: str, a: int, b: int) -> bool:
-        return bool(words) and (min(b, high) - max(a, low)) * 1e-6 > letter * len(words)
+        return bool(words) and (min(b, high) - max(a, low)) * 1e-6 > letter * width * len(words)
 
     def bar(y: float, a: int, b: int, words: str = "", **style: Any) -> None:
         a, b = max(a, low), min(b, high)

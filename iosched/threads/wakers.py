@@ -36,6 +36,7 @@ VERSIONS = [
 ]
 PUBLISHED = {"bfq": "5.6", "bfq + patches 1 and 2": "both patches"}  # experiment -> words
 FLUSH_BYTES = 448_057  # counted in the load file for each fsync
+MEASURED_RUN = "L600w0r1kid_bfq_kid_ll1_r1"  # of real 5.6.4 kernels: child cgroup, defaults, 600 us
 
 
 def rules_of_versions(versions: Iterable[str] = ()) -> pd.DataFrame:
@@ -73,6 +74,25 @@ def published() -> dict[str, tuple[float, float]]:
         for c in claims("dbench")
         if c.quantity == "throughput" and c.experiment in PUBLISHED
     }
+
+
+def published_times() -> list[tuple[float, float]]:
+    """(low, high) of the seconds from fsync to fsync, for each of `published`.
+
+    >>> [round(1e3 * (low * high) ** 0.5, 2) for low, high in published_times()]
+    [5.6, 2.24]
+    """
+    return [(FLUSH_BYTES / high, FLUSH_BYTES / low) for low, high in published().values()]
+
+
+def published_idles() -> float:
+    """Idle windows of slice_idle that the two published throughputs put between an fsync of the one and of the other.
+
+    >>> round(published_idles(), 2)
+    0.42
+    """
+    slow, fast = ((low * high) ** 0.5 for low, high in published_times())
+    return (slow - fast) / 8e-3
 
 
 def thread_machine(version: str = VANILLA, rules: WakerRules | None = None) -> tuple[Machine, Dbench]:
@@ -160,6 +180,8 @@ __all__ = [
     "last_seconds",
     "measured_course",
     "published",
+    "published_idles",
+    "published_times",
     "rules_of_versions",
     "table_of",
     "thread_machine",
