@@ -91,12 +91,16 @@ QUANTITIES: dict[str, tuple[str, float]] = {  # column -> (axis label, factor fr
 }
 
 
-def quantity(name: str) -> tuple[str, float]:
+def quantity(name: str, largest: float = 0.0) -> tuple[str, float]:
     """Axis label with unit, and the factor from the column's SI unit; an unknown column is shown as it is.
 
-    >>> quantity("time_per_op_s")
-    ('time of one write (ms)', 1000.0)
+    `largest` is the largest value to be shown: throughputs of tens of megabytes get an axis in MB/s.
+
+    >>> quantity("time_per_op_s"), quantity("bytes_per_s", 200e6)
+    (('time of one write (ms)', 1000.0), ('throughput (MB/s)', 1e-06))
     """
+    if name == "bytes_per_s" and largest > 2e7:
+        return "throughput (MB/s)", 1e-6
     return QUANTITIES.get(name, (name, 1.0))
 
 

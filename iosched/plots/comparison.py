@@ -130,6 +130,6 @@ def validation_scatter(
     lower.set(ylim=(-worst, worst), ylabel="error (%)", xlabel=f"measured: {label}")
     plain_ticks(lower.xaxis)
     median, p95 = error.error.abs().quantile([0.5, 0.95])
-    upper.set_title(f"{len(rows)} runs: |error| median {median:.2g} %, 95th percentile {p95:.2g} %")
+    upper.set_title(f"{len(rows)} runs: |error| median {median:.2g} %, 95th percentile {p95:.3g} %")
     upper.legend(frameon=False, loc="upper left", ncols=2)
     return figure

@@ -57,7 +57,7 @@ def knob_curve(
     for name in (x, y, *([hue] if hue else [])):
         if name not in df:
             raise unknown("knob_curve", name, df.columns)
-    label, factor = quantity(y)
+    label, factor = quantity(y, df[y].max())
     figure = Picture(figsize=(11, 6), layout="constrained")
     ax = figure.add_subplot()
     if ghost is not None and x in ghost and y in ghost:

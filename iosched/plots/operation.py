@@ -207,7 +207,7 @@ def timelines(results: Mapping[str, Result], operation: int | None = None) -> Pi
     >>> import iosched as io
     >>> job = io.workloads.dd(count=9, cgroup="user.slice")
     >>> both = {name: io.simulate(io.Machine(scheduler=name), job, trace=True) for name in ("noop", "cfq")}
-    >>> [ax.get_title()[:5] for ax in timelines(both).axes]
+    >>> [ax.get_title("left")[:5] for ax in timelines(both).axes]
     ['noop:', 'cfq: ']
     """
     if not results:

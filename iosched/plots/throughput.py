@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import ScenarioError, unknown
-from .base import BLUE, GREEN, GREY, INK, ORANGE, PALE, PURPLE, RED, Picture, draw_published, styled
+from .base import BLUE, GREEN, GREY, INK, ORANGE, PALE, PURPLE, RED, Picture, band, draw_published, styled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,14 +90,15 @@ def rates(frame: pd.DataFrame, published: Mapping[str, Any] | None = None, title
     at = np.arange(len(frame))
     ax.barh(at, frame.MB_s, color=BLUE, alpha=0.55, height=0.6, label="mean of the run")
     ax.plot(frame.last_MB_s, at, "o", color=INK, label="last seconds")
-    right = 1.02 * float(frame[["MB_s", "last_MB_s"]].max(axis=1).max())
+    highest = [1e-6 * band(value)[1] for value in (published or {}).values()]
+    right = 1.03 * max(frame.MB_s.max(), frame.last_MB_s.max(), *highest)
     for y, idles in zip(at, frame.idles, strict=True):
         ax.text(right, y, f"{idles:.2f} idles an fsync", va="center", fontsize=13)
     for k, (label, value) in enumerate((published or {}).items()):
         draw_published(ax, value, 1e-6, label, horizontal=False, colour=(RED, PURPLE)[k % 2])
     ax.set_yticks(at, frame.rule)
     ax.invert_yaxis()
-    ax.set_xlim(0, 1.3 * right)
+    ax.set_xlim(0, 1.25 * right)
     ax.set(xlabel="throughput (MB/s)", title=title)
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
     return figure
