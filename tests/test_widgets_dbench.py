@@ -130,6 +130,12 @@ def test_while_selection_asks_the_wrong_queue_the_other_rules_say_so(explorer):
     assert "dbench's waker is jbd2" in said(explorer)
 
 
+def test_without_idling_no_rule_has_a_pause_to_work_in(explorer):
+    explorer.controls["scheduler.slice_idle"].value = 0
+    explorer.controls[RULE + "selection"].value = "waker's request"
+    assert "no queue is waited for" in said(explorer)
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # presets, published values, prediction
 

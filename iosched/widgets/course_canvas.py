@@ -24,7 +24,7 @@ from ..plots.base import (
 )
 from .canvas import MOVING, Canvas
 
-RATES = (250, 500, 1000, 2000, 5000, 10_000)  # MB/s, the steps of the throughput axis
+RATES = (250, 350, 500, 1000, 2000, 5000, 10_000)  # MB/s, the steps of the throughput axis
 TIMES = (8, 16, 32, 64, 128, 256, 1000, 10_000)  # ms, those of an fsync
 IDLES = (1, 2, 5, 10, 100)  # those of the idle windows of an fsync
 PARTS = {  # part of an fsync -> its style

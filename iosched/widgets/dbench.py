@@ -236,6 +236,8 @@ class DbenchExplorer(Explorer):
             return f"BFQ of {self.version} knows no wakers; choose 5.3 or later."
         if not value["detect"] and rule != "detect":
             return "No waker is looked for, so no other rule has anything to do: turn detect on."
+        if not self.result.idling.windows.sum():
+            return "Nothing changed: no queue is waited for, so there is no pause in which a waker could be served."
         served = value["selection"] == "waker's request" or value["inject_woken"]
         if not served:
             return (
