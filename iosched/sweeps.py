@@ -40,11 +40,11 @@ CLOSED_FORM = "closed_form_"  # prefix of the columns that the formulas fill
 
 
 def _elapsed(scenario: Scenario, s: State, job: int) -> float:
-    """Seconds from the job's start, or the end of dbench's warm-up, to its end, or to the end of the run."""
+    """Seconds from the job's start (the end of dbench's warm-up) to its end, or to the end of the run."""
     t = s.tasks[job]
-    ended = t.end if t.state == c.T_DONE else s.sim[0].now
     one = scenario.jobs[job]
-    return max(int(ended - s.sim[0].epoch) * NS - one.start - getattr(one, "warmup_s", 0.0), 0.0)
+    ended = t.end if t.state == c.T_DONE else s.sim[0].now
+    return max(int(ended - s.sim[0].epoch) * NS - (one.start + getattr(one, "warmup_s", 0.0)), 0.0)
 
 
 def _ratio(a: float, b: float) -> float:
