@@ -6,7 +6,7 @@ Everything here is a view on the engine's tables, in SI units.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from .dbenchlines import dbench_lines, dbench_table
 from .ddline import dd_lines
 from .engine import codes as c
 from .engine.state import State
+from .engine.tables import TABLES
 from .engine.tasks import HISTOGRAM_SUB
 from .errors import ScenarioError
 from .filesystems import XFS
@@ -194,6 +195,24 @@ class Result:
         ]
         columns = ["waited_for", "reason", "windows", "fired", "fired_held", "total_s", "held_s"]
         return pd.DataFrame(rows, columns=columns)
+
+    def since(self, earlier: Result) -> Result:
+        """The part of this run after `earlier`, a shorter run of the same scenario, in `idling`, `idles_per_op` and
+        `time_budget`. With `earlier` up to the end of dbench's warm-up they speak of the same time as its MB/s.
+
+        >>> import iosched as io
+        >>> vm, job = io.Machine(kernel="5.6", scheduler="bfq"), io.workloads.dbench(runtime=2, warmup=1)
+        >>> counted = io.simulate(vm, job).since(io.simulate(vm, job, until=1))
+        >>> round(float(counted.time_budget.seconds.sum()), 2)
+        2.0
+        """
+        idle, devices = self.state.idle.copy(), self.state.devices.copy()
+        for table, before in ((idle, earlier.state.idle), (devices, earlier.state.devices)):
+            for name in ("windows", "fired", "fired_held", "total_ns", "held_ns", "empty_ns", "busy_ns"):
+                if name in table.dtype.names:
+                    table[name] -= before[name]
+        tables = {name: getattr(self.state, name) for name in TABLES} | {"idle": idle, "devices": devices}
+        return replace(self, state=State(tables))
 
     @property
     def idles_per_op(self) -> float:

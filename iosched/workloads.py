@@ -100,7 +100,8 @@ class Dbench:
     of a shipped one: "client" (or None) is dbench 4.0's, "client-tiny" the short one of mmtests.
     """
 
-    clients: int = knob(1, "processes, each with the whole load", "clients", 1, MOST_PROCESSES, integer=True)
+    clients: int = knob(1, "processes, each with the whole load", "clients", 1, MOST_PROCESSES, integer=True,
+                        slider=(1, 32, "log"))  # fmt: skip
     runtime: float = knob(16.0, "time that counts", "s", 1e-3, 86400, slider=(1, 60, "linear"))
     warmup: float | None = knob(None, "time before that, which does not count; None: a fifth, in whole seconds", "s", 0,
                                 86400, optional=True)  # fmt: skip

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 import iosched as io
 from iosched import plots
 from iosched.engine import codes as c
+from iosched.plots import base
 from iosched.simulation import simulate
 from iosched.sweeps import sweep
 
@@ -271,7 +272,7 @@ def test_type_is_large_and_colours_differ(cfq, grid):
     figure = ready(plots.knob_curve(grid, "scheduler.slice_idle", hue="scheduler.group_idle"))
     sizes = [t.get_fontsize() for t in figure.findobj(mpl.text.Text) if t.get_text()]
     assert min(sizes) >= 12
-    used = [plots.BLUE, plots.ORANGE, plots.GREEN, plots.RED, plots.PURPLE, plots.SKY, plots.YELLOW]
+    used = [base.BLUE, base.ORANGE, base.GREEN, base.RED, base.PURPLE, base.SKY, base.YELLOW]
     grey = sorted(0.299 * r + 0.587 * g + 0.114 * b for r, g, b in (colors.to_rgb(name) for name in used))
     assert len(set(used)) == len(used) and grey[-1] - grey[0] > 0.4
 
@@ -288,3 +289,87 @@ def test_importing_the_package_loads_no_pictures():
     code = "import sys, iosched; print([m for m in ('matplotlib', 'seaborn', 'ipywidgets') if m in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# dbench: several timelines, cooperation, throughput, rules
+
+
+@pytest.fixture(scope="module")
+def dbench_runs():
+    from iosched.threads import wakers
+
+    return {version: wakers.under(version) for version in ("5.6.4", "5.12")}
+
+
+def test_timelines_stand_below_one_another_on_one_time_axis(dbench_runs):
+    figure = ready(plots.timelines(dbench_runs))
+    assert [ax.get_title("left").split(":")[0] for ax in figure.axes] == ["5.6.4", "5.12"]
+    assert figure.axes[0].get_xlim() == figure.axes[1].get_xlim()
+    assert figure.axes[1].get_xlabel() == "time since the fsync began (ms)"
+    assert "8 ms for dbench: timer fired" in words(figure)
+    assert "injected" in words(figure) and "kept idle until the timer fired" in words(figure)
+    with pytest.raises(io.ScenarioError, match="no result was given"):
+        plots.timelines({})
+
+
+def test_a_typical_operation_is_as_long_as_the_others_at_the_end(dbench_runs):
+    trace = dbench_runs["5.6.4"].trace
+    own = trace[trace["task"] == 0]
+    starts = own["at"][own["kind"] == c.TR_OP_START]
+    ends = own["at"][own["kind"] == c.TR_OP_END]
+    late = ends > trace["at"][-1] - 4 * c.SEC
+    k = plots.typical_operation(dbench_runs["5.6.4"])
+    assert ends[k] - starts[k] == pytest.approx(pd.Series(ends - starts[: len(ends)])[late].median(), rel=0.02)
+    with pytest.raises(io.ScenarioError, match="no operation of the first job ended"):
+        plots.typical_operation(simulate(machine(), io.workloads.dd(), until=1e-4, trace=True))
+
+
+def test_injected_is_what_is_issued_while_another_is_waited_for(dbench_runs):
+    found = plots.lanes(dbench_runs["5.12"], plots.typical_operation(dbench_runs["5.12"]))
+    assert {task for task, *_ in found.injected} == {1}, "jbd2's requests"
+    for _, issued, _, _ in found.injected:
+        assert any(task == 0 and a <= issued < b for task, _, a, b, _ in found.idles), "while dbench is waited for"
+    slow = plots.lanes(dbench_runs["5.6.4"], plots.typical_operation(dbench_runs["5.6.4"]))
+    assert slow.injected == []
+
+
+def test_cooperation_names_the_steps_and_who_wakes_whom(dbench_runs):
+    text = words(ready(plots.cooperation(dbench_runs["5.12"])))
+    for said in ("data", "log", "commit", "wakes jbd2", "wakes dbench"):
+        assert said in text
+
+
+def test_a_course_shows_warm_up_published_and_measured(dbench_runs):
+    figure = ready(plots.course(dbench_runs, {"published": 80e6}, {"5.6.4": [70.0] * 5}))
+    lines = {line.get_label(): line for line in figure.axes[0].lines}
+    assert lines["published"].get_ydata()[0] == pytest.approx(80)
+    assert lines["5.6.4: real kernel"].get_xdata().tolist() == [4, 5, 6, 7, 8]
+    assert len(lines["5.12"].get_xdata()) == 19, "whole seconds, the warm-up included"
+    with pytest.raises(io.ScenarioError, match=r"did you mean '5\.6\.4'"):
+        plots.course(dbench_runs, measured={"5.6.5": [1.0]})
+    with pytest.raises(io.ScenarioError, match="no result was given"):
+        plots.course({})
+
+
+def test_rates_have_a_bar_a_rule_and_the_published_lines():
+    frame = pd.DataFrame({"rule": ["a", "b"], "MB_s": [70.0, 200.0], "last_MB_s": [50.0, 199.0], "idles": [0.29, 0]})
+    ax = ready(plots.rates(frame, {"published": 80e6})).axes[0]
+    assert [bar.get_width() for bar in ax.patches] == [70, 200]
+    assert ax.get_xlabel() == "throughput (MB/s)" and "0.29 idles an fsync" in words(ax.figure)
+    with pytest.raises(io.ScenarioError, match="rates: column"):
+        plots.rates(frame.drop(columns="idles"))
+
+
+def test_rules_colour_what_is_new():
+    table = pd.DataFrame({"5.3": ["200", "no"], "5.12": ["4000", "no"]}, index=["window_us", "x"])
+    ax = ready(plots.rules(table)).axes[0]
+    new = [patch.get_xy() for patch in ax.patches if colors.same_color(patch.get_facecolor()[:3], base.ORANGE)]
+    assert new == [(1 - 0.48, -0.46)]
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["window_us", "x"]
+
+
+def test_throughputs_of_tens_of_megabytes_are_in_megabytes():
+    frame = pd.DataFrame({"scheduler.slice_idle": [0, 8], "bytes_per_s": [200e6, 80e6]})
+    ax = ready(plots.knob_curve(frame, "scheduler.slice_idle", published=80e6)).axes[0]
+    assert ax.get_ylabel() == "throughput (MB/s)" and 200 in ax.lines[0].get_ydata()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import html
 import io as streams
 import json
-import re
 import xml.etree.ElementTree as ET
 
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import answer, other_value, said
 
 import iosched as io
 from iosched.host import fitted_host
@@ -18,9 +17,9 @@ from iosched.host import fitted_host
 pytest.importorskip("ipywidgets")
 
 from iosched import widgets
-from iosched.plots import knob_metadata
+from iosched.plots.base import knob_metadata
 from iosched.widgets import canvas as canvas_module
-from iosched.widgets import explorer as explorer_module
+from iosched.widgets import dsync as explorer_module
 from iosched.widgets import machines
 
 VM = "thread 0 VM 4.19"
@@ -31,24 +30,8 @@ def explorer():
     return widgets.dsync_explorer(VM, predict_first=False)
 
 
-def said(explorer) -> str:
-    """The sentence under the controls, as text."""
-    return html.unescape(re.sub("<[^>]+>", "", explorer.message.value))
-
-
 def headline(explorer) -> str:
     return explorer.canvas.headline.get_text()
-
-
-def other_value(widget):
-    """Some value that the widget does not have now."""
-    if hasattr(widget, "options"):
-        values = [o[1] if isinstance(o, tuple) else o for o in widget.options]
-        return next(v for v in reversed(values) if v != widget.value)
-    if isinstance(widget.value, bool):
-        return not widget.value
-    low = 10**widget.min if hasattr(widget, "base") else widget.min
-    return low + (widget.value - low) / 2
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -241,7 +224,7 @@ def test_artists_are_kept_and_the_size_is_fixed(explorer):
     kept = [id(a) for a in (canvas.figure, canvas.dots, canvas.now, *canvas.bars.values())]
     explorer.controls["scheduler.slice_idle"].value = 3
     assert kept == [id(a) for a in (canvas.figure, canvas.dots, canvas.now, *canvas.bars.values())]
-    assert explorer.picture.layout.height == f"{canvas_module.HEIGHT}px"
+    assert explorer.picture.layout.height == f"{explorer.canvas.height}px"
     assert explorer.picture.value[16:24] == b"\x00\x00\x048\x00\x00\x02\x80", "1080 x 640, in the PNG's own header"
     assert canvas.now.get_xdata() == [3.0]
 
@@ -250,7 +233,7 @@ def test_the_png_is_one(explorer):
     import matplotlib.image
 
     pixels = matplotlib.image.imread(streams.BytesIO(explorer.picture.value))
-    assert pixels.shape == (canvas_module.HEIGHT, canvas_module.WIDTH, 3) and pixels.min() < 0.2 < 0.9 < pixels.max()
+    assert pixels.shape == (explorer.canvas.height, canvas_module.WIDTH, 3) and pixels.min() < 0.2 < 0.9 < pixels.max()
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -369,12 +352,6 @@ def test_predictions_are_compared(given, words):
 
 # ---------------------------------------------------------------------------------------------------------------------
 # exercises
-
-
-def answer(exercise, value) -> str:
-    exercise.answer.value = value
-    exercise.button.click()
-    return html.unescape(re.sub("<[^>]+>", "", exercise.feedback.value))
 
 
 def test_an_exercise_with_a_number():

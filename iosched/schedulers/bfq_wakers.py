@@ -35,13 +35,15 @@ class WakerRules:
     """
 
     detect: bool = knob(True, "look for wakers at all")
-    window_us: float = knob(4000, "longest time from the waker's completion to the arrival", "us", 0, 1e6)
+    window_us: float = knob(4000, "longest time from the waker's completion to the arrival", "us", 0, 1e6,
+                            slider=(1, 10_000, "log"))  # fmt: skip
     long_think_time: bool = knob(True, "look only for the waker of a queue with long think time")
-    detections: int = knob(3, "times in a row the same queue must be seen", "times", 1, 1000, integer=True)
+    detections: int = knob(3, "times in a row the same queue must be seen", "times", 1, 1000, integer=True,
+                           slider=(1, 8, "linear"))  # fmt: skip
     selection: str = knob("waker's request", "which request decides that the waker is served", choices=SELECTIONS)
     inject_woken: bool = knob(False, "serve a queue that this one wakes (5.13)")
     timeout_slices: int = knob(0, "detections must fall into so many slice_idle; 0: no limit (128 since 5.17)",
-                               "slice_idle", 0, 10**6, integer=True)  # fmt: skip
+                               "slice_idle", 0, 10**6, integer=True, slider=(0, 256, "linear"))  # fmt: skip
     arrival: str = knob("queue empty", "which arrivals are looked at", choices=ARRIVALS)
     challenge: bool = knob(False, "the waker itself may reset the search for another (5.19)")
     ignore_shared: bool = knob(False, "a merged queue is nobody's waker (5.13)")

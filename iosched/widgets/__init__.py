@@ -1,4 +1,4 @@
-"""Widgets for the notebooks: the explorer of thread 0, predictions before reveals, and exercises that answer.
+"""Widgets for the notebooks: the explorers of threads 0 and 1, predictions before reveals, and exercises that answer.
 
 The sliders take label, range and unit from the knobs' own descriptions (`iosched.knobs`): there is one source. The
 picture is an image that is replaced as a whole, of fixed size, so nothing flickers; its artists are kept and only their
@@ -12,14 +12,18 @@ try:
 except ImportError as error:
     raise ImportError("iosched.widgets needs ipywidgets; install iosched[notebook].") from error
 
-from .exercises import dsync_exercise
-from .explorer import DsyncExplorer, dsync_explorer, measure_slider
+from .dbench import DbenchExplorer, dbench_explorer
+from .dsync import DsyncExplorer, dsync_explorer, measure_slider
+from .exercises import dbench_exercise, dsync_exercise
 from .learn import exercise, predict
 from .machines import code_of, presets
 
 __all__ = [
+    "DbenchExplorer",
     "DsyncExplorer",
     "code_of",
+    "dbench_exercise",
+    "dbench_explorer",
     "dsync_exercise",
     "dsync_explorer",
     "exercise",

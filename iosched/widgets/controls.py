@@ -8,7 +8,7 @@ from typing import Any
 
 import ipywidgets as w
 
-from ..plots import knob_label, knob_metadata
+from ..plots.base import knob_label, knob_metadata
 
 LABEL, CONTROL = "12em", "27em"  # widths of a control's label, and of all of it
 
@@ -22,11 +22,15 @@ def control(name: str, value: Any) -> w.Widget:
     meta = knob_metadata(name)
     label = knob_label(name)
     tip = meta["doc"] + (f"; /sys/block/DEV/{meta['sysfs']}" if meta["sysfs"].startswith(("queue", "device")) else "")
+    if meta["choices"]:
+        return choice(label, meta["choices"], value, tip)
     style, layout = {"description_width": LABEL}, w.Layout(width=CONTROL)
     if meta["slider"] is None:
         return w.Checkbox(value=bool(value), description=label, tooltip=tip, style=style, layout=layout)
     low, high, scale = meta["slider"]
     common = {"description": label, "tooltip": tip, "style": style, "layout": layout, "continuous_update": True}
+    if scale == "linear" and meta["integer"]:
+        return w.IntSlider(value, min=low, max=high, step=max((high - low) // 32, 1), **common)
     if scale == "linear":
         return w.FloatSlider(value, min=low, max=high, step=(high - low) / 32, **common)
     if meta["integer"]:
@@ -37,7 +41,8 @@ def control(name: str, value: Any) -> w.Widget:
     )
 
 
-def _choice(label: str, options: Sequence[Any], value: Any, tip: str) -> w.Dropdown:
+def choice(label: str, options: Sequence[Any], value: Any, tip: str) -> w.Dropdown:
+    """A list to choose from, as wide as a knob."""
     return w.Dropdown(
         options=options,
         value=value,
@@ -48,7 +53,7 @@ def _choice(label: str, options: Sequence[Any], value: Any, tip: str) -> w.Dropd
     )
 
 
-def _rounded(value: float) -> float:
-    """Four digits, and whole where it is whole, so that what code shows is what the slider shows."""
-    short = float(f"{value:.4g}")
+def rounded(value: float, digits: int = 4) -> float:
+    """So many digits, and whole where it is whole, so that what code shows is what the slider shows."""
+    short = float(f"{value:.{digits}g}")
     return int(short) if short == int(short) else short

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
+
 from .. import closed_form, simulate
 from ..filesystems import XFS, Ext4
-from ..threads import dsync
+from ..result import Result
+from ..schedulers import waker_rules
+from ..threads import dbench, dsync, wakers
 from ..workloads import dd
 from .learn import Exercise, exercise
 
@@ -62,4 +67,110 @@ def _slice_idle_for() -> Exercise:
         512 / 200e3 * 1e3 - noop * 1e3,
         unit="ms",
         why="512 B at 200 kB/s are 2.56 ms a write; what noop needs is gone already, the rest may be idled.",
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# notebook 2
+
+
+def dbench_exercise(number: int) -> Exercise:
+    """Exercise `number` (1 to 4) of notebook 2, on thread 1's machine.
+
+    >>> dbench_exercise(2).answer.options[0]
+    "patch 1: the waker's request decides"
+    """
+    return (_idles_an_fsync, _which_rule, _rule_of_the_cure, _when_it_is_lost)[number - 1]()
+
+
+def _idles_an_fsync() -> Exercise:
+    return exercise(
+        "An fsync's share of the load is 448,057 bytes. How long is that at 200 MB/s, how long at 80 MB/s? If the "
+        "difference is idling alone, how many windows of 8 ms does an fsync wait out on average?",
+        wakers.published_idles(),
+        why="448,057 bytes are 2.24 ms at 200 MB/s and 5.60 ms at 80 MB/s; the 3.36 ms between are 0.42 windows.",
+    )
+
+
+RULES = {name: changes for name, changes in dbench.ABLATION.items() if len(changes) == 1}  # one rule each
+NO_RULE = "none of them alone"
+
+
+@cache
+def with_rule(name: str) -> Result:
+    """5.6.4 with one of its waker rules changed (kept)."""
+    changes = dbench.ABLATION[name]
+    rules = replace(waker_rules(dbench.VANILLA), **changes)
+    return wakers.counted(*wakers.thread_machine(dbench.VANILLA, rules))
+
+
+def closes(name: str) -> bool:
+    """Does this one rule bring 5.6.4 to full speed?"""
+    return wakers.closes_the_gap(with_rule(name))
+
+
+def _which_rule() -> Exercise:
+    def answer(name: str) -> str:
+        result = with_rule(name)
+        return (
+            f"Simulated: {result.throughput_MBs:.0f} MB/s on average, {wakers.last_seconds(result):.0f} in the last "
+            f"seconds, {result.idles_per_op:.2f} idles an fsync"
+        )
+
+    def check(name: str) -> bool | str:
+        if name == NO_RULE:
+            return not any(map(closes, RULES)) or "One of them does, in the model; try again."
+        return closes(name) or f"{answer(name)}. The gap stays open; try again."
+
+    def why(name: str) -> str:
+        if name == NO_RULE:
+            return "A waker must be found, and it must be served: each patch brings one of the two."
+        return (
+            f"{answer(name)}. In the model this rule is enough. The thread says that patch 1 alone is not, and a real "
+            "5.6.4 agrees with the thread: see above where model and kernel part."
+        )
+
+    return exercise(
+        "Which single rule closes the gap, changed by itself in 5.6.4?",
+        check,
+        choices=[*RULES, NO_RULE],
+        why=why,
+    )
+
+
+CURES_OF_5_12 = {
+    "its waker rules": ("5.6.4", "5.12"),
+    "everything but its waker rules": ("5.12", "5.6.4"),
+}
+
+
+def _rule_of_the_cure() -> Exercise:
+    def speed(version: str, rules: str) -> float:
+        return wakers.last_seconds(wakers.counted(*wakers.thread_machine(version, waker_rules(rules))))
+
+    fast = {name: speed(*pair) for name, pair in CURES_OF_5_12.items()}
+    full = dbench.FULL_SPEED * wakers.last_seconds(wakers.under("5.6.4+p1p2"))
+    cures = [name for name, value in fast.items() if value >= full]
+    right = "each of the two" if len(cures) == 2 else cures[0] if cures else "neither"
+    words = ", ".join(f"{name} alone: {value:.0f} MB/s" for name, value in fast.items())
+    return exercise(
+        "BFQ of 5.12 is cured. Is it by its waker rules, or by what else changed (think time, preemption, ...)?",
+        right,
+        choices=[*CURES_OF_5_12, "each of the two", "neither"],
+        why=f"In the last seconds, with {words}. It samples think time at real pauses only, and a newcomer may preempt "
+        "where waiting is not worth it.",
+    )
+
+
+def _when_it_is_lost() -> Exercise:
+    result = wakers.under("5.6.4")
+    frame = result.course
+    slow = frame.second[frame.bytes_per_s < 0.5 * frame.bytes_per_s.max()]
+    return exercise(
+        "low_latency raises the weight of new queues for a while, which hides the loss. In which second after the "
+        "start does 5.6.4 fall below half its speed?",
+        float(slow.min() + 1),
+        unit="s",
+        tolerance=0.15,
+        why="Until then both queues are weight-raised. It is why a short benchmark shows nothing.",
     )

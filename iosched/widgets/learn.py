@@ -12,6 +12,8 @@ import numpy as np
 
 from ..errors import unknown
 
+Why = str | Callable[[Any], str]
+
 
 class Prediction(w.VBox):
     """A number asked for before it is shown. `answer` is None until one was given.
@@ -80,7 +82,7 @@ class Exercise(w.VBox):
     """A question with an answer that can be checked. `solved` says whether the last answer was right."""
 
     def __init__(
-        self, question: str, check: Any, choices: Sequence[str], tolerance: float, unit: str, why: str
+        self, question: str, check: Any, choices: Sequence[str], tolerance: float, unit: str, why: Why
     ) -> None:
         self.check = check.item() if isinstance(check, np.generic) else check
         self.tolerance, self.why = tolerance, why
@@ -100,7 +102,8 @@ class Exercise(w.VBox):
     def _judge(self, _button: Any = None) -> None:
         verdict = self._verdict(self.answer.value)
         self.solved = verdict is True
-        text = f"Right. {self.why}".strip() if self.solved else verdict or "Not yet; try again."
+        why = self.why(self.answer.value) if self.solved and callable(self.why) else self.why
+        text = f"Right. {why}".strip() if self.solved else verdict or "Not yet; try again."
         self.feedback.value = (
             f"<span style='color:{'#00664d' if self.solved else '#a04000'}'>{html.escape(text)}</span>"
         )
@@ -128,13 +131,13 @@ def exercise(
     choices: Sequence[str] = (),
     tolerance: float = 0.05,
     unit: str = "",
-    why: str = "",
+    why: Why = "",
 ) -> Exercise:
     """A question whose answer is checked at once.
 
     `check` is the right number (within `tolerance`, a fraction), the right word, or a function of the answer that
     returns True, False, or a sentence that helps. `choices` offers words to choose from. `why` is shown with the right
-    answer.
+    answer; it may be a function of it.
 
     >>> e = exercise("How many requests is one write?", 3, tolerance=0)
     >>> e.answer.value = 3

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -12,19 +12,23 @@ from ..ddline import rate
 from ..devices import ConstantTime, null
 from ..host import fitted_host
 from ..scenario import Machine
-from ..schedulers import SCHEDULERS, available
-from ..workloads import Dd
+from ..schedulers import BFQ, SCHEDULERS, available
+from ..workloads import Dbench, Dd, Job
 
 WRITES = 300  # a run of the explorer
 
 
 @dataclass(frozen=True)
 class Preset:
-    """A machine of the thread, where dd runs on it, and what was published: label -> bytes/s, or (low, high)."""
+    """A machine of the thread, where the job runs on it, and what was published: label -> bytes/s, or (low, high).
+
+    `measured` is what a real kernel did there, second by second, MB/s.
+    """
 
     machine: Machine
     cgroup: str = "user.slice"
     published: Mapping[str, Any] = field(default_factory=dict)
+    measured: Sequence[float] = ()
 
 
 MACHINES = {  # name in threads.dsync.BASELINES -> name of the preset
@@ -87,7 +91,33 @@ def _measured() -> dict[str, float]:
     return {f"measured, {name}: {rate(value)}": value for name, value in found.items() if value}
 
 
-def code_of(machine: Machine, job: Dd) -> str:
+WORDS = {"5.6.4": "5.6.4", "5.6.4+p1": "5.6.4 and patch 1", "5.6.4+p1p2": "5.6.4 and both patches"}
+
+
+@cache
+def dbench_presets() -> dict[str, Preset]:
+    """The machines of thread 1's explorer by name: the thread's, under several versions of BFQ, and measured kernels'.
+
+    >>> list(dbench_presets())[0]
+    'thread 1: 5.6.4'
+    """
+    from ..threads import dbench, wakers
+
+    said = wakers.published()
+    out = {
+        f"thread 1: {words}": Preset(wakers.thread_machine(version)[0], published=said)
+        for version, words in {**WORDS, "5.12": "BFQ of 5.12"}.items()
+    }
+    out["thread 1: 5.6.4, dbench in jbd2's cgroup"] = Preset(wakers.thread_machine()[0], "/", said)
+    for version, words in WORDS.items():
+        base = dbench.machine_with(600, version)
+        measured = wakers.measured_course(version, wakers.MEASURED_RUN)
+        machine = replace(base, scheduler=BFQ(kernel=version))
+        out[f"measured at 600 us: {words}"] = Preset(machine, published=said, measured=measured)
+    return out
+
+
+def code_of(machine: Machine, job: Job) -> str:
     """The constructor calls that make this machine and this job, and run them: to be pasted into a cell.
 
     >>> from iosched.workloads import dd
@@ -116,11 +146,14 @@ def code_of(machine: Machine, job: Dd) -> str:
     return f"{head}\nvm = {call}\nresult = io.simulate(vm, {_call(job)})\nprint(result)\n"
 
 
+DOORS = {ConstantTime: "io.devices.ConstantTime", Dd: "io.workloads.dd", Dbench: "io.workloads.dbench"}
+
+
 def _call(value: Any) -> str:
     """A frozen dataclass as its constructor call, without the fields that have their default."""
     if not is_dataclass(value):
         return repr(value)
-    given = [f"{f.name}={getattr(value, f.name)!r}" for f in fields(value) if getattr(value, f.name) != f.default]
+    given = [f"{f.name}={_call(getattr(value, f.name))}" for f in fields(value) if getattr(value, f.name) != f.default]
     name = type(value).__name__
-    door = {ConstantTime: "io.devices.ConstantTime", Dd: "io.workloads.dd"}.get(type(value), f"io.{name}")
+    door = DOORS.get(type(value), f"io.{name}")
     return f"{door}({', '.join(given)})"
