@@ -23,8 +23,9 @@ import numpy as np
 
 from ..errors import ScenarioError
 from ..scenario import Machine, Scenario
-from ..schedulers import CFQ
+from ..schedulers import BFQ, CFQ
 from ..workloads import Dd
+from .bfq import bfq_waits
 from .chain import Chain
 from .knobs import MS, Knobs, Numbers, S, axis_values, canonical, points
 from .stations import Bounds, ClosedLoop, bounds, mva
@@ -155,6 +156,9 @@ def _answer(machine: Machine, job: Dd, numbers: Numbers, exact_start: bool) -> n
         waits = cfq_waits(machine, job, k, chain, count)
         idles, for_dd, for_log = waits.idles, waits.for_dd, waits.for_log
         hand_over = hand_over + idles * k.wakeup
+    elif isinstance(machine.scheduler, BFQ):
+        waits = bfq_waits(machine, job, k, chain, count)
+        idles, for_dd, for_log = waits.idles, waits.for_dd, waits.for_log
     total = service + cpu + hand_over + for_dd + for_log
     fields = [total / S, k.bs / (total / S), idles, service / S, cpu / S, hand_over / S, for_dd / S, for_log / S]
     shape = np.broadcast_shapes(*(np.shape(v) for v in (*fields, *numbers.values())))

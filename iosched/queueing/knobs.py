@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import ScenarioError, unknown
 from ..filesystems import XFS, Ext4, Raw
 from ..scenario import Machine, Scenario
-from ..schedulers import CFQ
+from ..schedulers import BFQ, CFQ
 from ..workloads import Dd
 
 Values = np.ndarray | float
@@ -125,9 +125,13 @@ class Knobs:
 
 def _idles(machine: Machine, numbers: Numbers) -> tuple[Values, Values]:
     """(slice_idle, group_idle) in ns: from the arrays, else what the scheduler's fields and its defaults say."""
-    if not isinstance(machine.scheduler, CFQ):
+    scheduler = machine.scheduler
+    if isinstance(scheduler, BFQ):
+        defaults = scheduler.idle_ns(), 0
+    elif isinstance(scheduler, CFQ):
+        defaults = scheduler.idle_defaults(machine.device.rotational)
+    else:
         return 0.0, 0.0
-    defaults = machine.scheduler.idle_defaults(machine.device.rotational)
     found = []
     for name, default in zip(("slice_idle", "group_idle"), defaults, strict=True):
         ms, us = numbers.get(f"scheduler.{name}"), numbers.get(f"scheduler.{name}_us")

@@ -1,0 +1,168 @@
+"""Who waits for whom under BFQ: a machine, a dd and the numbers of a grid as the tables of `bfq_turns.py`, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..cgroups import normalise, parent_of
+from ..errors import ScenarioError
+from ..filesystems import Ext4
+from ..scenario import Machine
+from ..schedulers.bfq_versions import features
+from ..workloads import Dd
+from . import bfq_turns as turns
+from .chain import BEFORE_LOG, FIRST_LOG, OLD_LOG, Chain, Step
+from .knobs import MS, PAGE, Knobs, S, Values
+from .switches import Waits
+
+SECTORS = PAGE // 512
+
+
+def bfq_waits(machine: Machine, job: Dd, k: Knobs, chain: Chain, count: Values) -> Waits:
+    """BFQ's idling an operation. Without a second task that the scheduler sees nobody waits."""
+    steps = chain.loop if job.synchronous else chain.loop + chain.tail
+    if not {"dd", "log"} <= {step.task for step in steps if step.visible and np.any(step.requests)}:
+        return Waits(0.0, 0.0, 0.0)
+    _check(machine, job, k, steps)
+    shape = np.broadcast_shapes(*(np.shape(v) for v in vars(k).values()))
+    point = _points(machine, job, k, shape)
+    rows = _steps(machine, job, k, chain, point, shape)
+    n = len(point)
+    state = np.zeros(n, turns.STATE).view(np.recarray)
+    queues = np.zeros((n, 2), turns.QUEUE).view(np.recarray)
+    counts = np.zeros((n, 2), turns.COUNTS).view(np.recarray)
+    elapsed = np.zeros(n, np.int64)
+    turns.run_points(point, rows, state, queues, counts, elapsed)
+    ops = np.broadcast_to(k.count, shape)
+    waits = counts.waits.reshape(*shape, 2)
+    waited = counts.waited.reshape(*shape, 2)
+    return Waits(waits.sum(-1) / ops, waited[..., 0] / ops, waited[..., 1] / ops)
+
+
+def _check(machine: Machine, job: Dd, k: Knobs, steps: list[Step]) -> None:
+    """Where the recursion holds: one request at a time, two queues of the best-effort class that never merge."""
+    if job.ioclass != "best-effort":
+        raise ScenarioError(
+            f"dd.ioclass: {job.ioclass!r} is beyond the closed form of BFQ with a journal, which knows one class; "
+            "give 'best-effort', or simulate()."
+        )
+    many = any(np.any(np.asarray(step.requests) > 1) for step in steps if step.visible)
+    if many or np.any(np.asarray(k.max_bytes) < FIRST_LOG * PAGE):
+        raise ScenarioError(
+            "dd.bs: more than one request at once is beyond the closed form of BFQ with a journal; give a bs and "
+            "device.max_sectors_kb that make a write, and a log write, one request, or simulate()."
+        )
+    fs = machine.filesystem
+    if isinstance(fs, Ext4) and job.ioprio == fs.jbd2_ioprio and normalise(job.cgroup) == normalise(fs.jbd2_cgroup):
+        raise ScenarioError(
+            f"dd.ioprio: {job.ioprio} is jbd2's, in one cgroup with it, so that their queues may merge, which is "
+            "beyond the closed form of BFQ; give another, or simulate()."
+        )
+
+
+def _points(machine: Machine, job: Dd, k: Knobs, shape: tuple[int, ...]) -> np.recarray:
+    """One row a point: tunables, version, cgroups, weights."""
+    bfq, fs = machine.scheduler, machine.filesystem
+    rules_of_version, wakers = features(bfq.version(machine.version))
+    jiffy = round(S) // machine.host.hz
+    log_group = fs.jbd2_cgroup if isinstance(fs, Ext4) else fs.worker_cgroup
+    columns: dict[str, Any] = {
+        **rules_of_version,
+        "slice_idle": k.slice_idle,
+        "jiffy": jiffy,
+        "timeout_sync": max(round(bfq.timeout_sync * MS) // jiffy, 1) * jiffy,
+        "user_max_budget": bfq.max_budget,
+        "strict": bfq.strict_guarantees,
+        "low_latency": bfq.low_latency,
+        "rotational": machine.device.rotational,
+        "wakeup": k.wakeup,
+        "bs": k.bs,
+        "direct": "direct" in job.oflags,
+        "count": k.count,
+        "start": k.start,
+        "reads": fs.creation_reads if isinstance(fs, Ext4) else 0,
+        "read_ns": k.completion + k.request,
+        "quiet": (getattr(fs, "quiet_before", None) or 0.0) * S,
+        "weight0": 10 * (8 - job.ioprio),
+        "weight1": 10 * (8 - (fs.jbd2_ioprio if isinstance(fs, Ext4) else 4)),
+        **_groups(machine, job.cgroup, log_group),
+    }
+    table = np.zeros(int(np.prod(shape)), turns.POINT).view(np.recarray)
+    for name, value in columns.items():
+        table[name] = np.round(np.broadcast_to(value, shape)).ravel()
+    (wakers if bfq.waker_rules is None else bfq.waker_rules).fill(table)
+    return table
+
+
+def _groups(machine: Machine, of_dd: str, of_log: str) -> dict[str, int]:
+    """What BFQ sees of the two cgroups: whether they part at the root, weights there, whether groups' weights differ."""
+    paths = [_path(of_dd), _path(of_log)]
+    weights = [{machine.cgroups.of(path).bfq_weight for path in of} for of in paths]
+    return {
+        "apart": not (paths[0] and paths[1] and paths[0][0] == paths[1][0]),
+        "same_group": paths[0] == paths[1],
+        "uneven0": len(weights[0]) > 1,
+        "uneven1": len(weights[1]) > 1,
+        "uneven": len(weights[0] | weights[1]) > 1,
+        "child0": bool(paths[0]),
+        "child1": bool(paths[1]),
+        "group0": machine.cgroups.of(paths[0][0]).bfq_weight if paths[0] else 0,
+        "group1": machine.cgroups.of(paths[1][0]).bfq_weight if paths[1] else 0,
+    }
+
+
+def _path(cgroup: str) -> list[str]:
+    """The cgroup and those above it but the root, from the top down."""
+    found: list[str] = []
+    at: str | None = normalise(cgroup)
+    while at is not None and parent_of(at) is not None:
+        found.insert(0, at)
+        at = parent_of(at)
+    return found
+
+
+def _steps(
+    machine: Machine, job: Dd, k: Knobs, chain: Chain, point: np.recarray, shape: tuple[int, ...]
+) -> np.recarray:
+    """The steps of a point: of the commit at the mount, of an operation, and of what follows the last."""
+    fs = machine.filesystem
+    log_sectors = 0 if isinstance(fs, Ext4) else fs.log_sectors
+    loop, tail = _kinds(chain.loop, job, k, log_sectors), _kinds(chain.tail, job, k, log_sectors)
+    mount: list[tuple] = []
+    if isinstance(fs, Ext4) and fs.quiet_before is not None:
+        first = next(n for n, step in enumerate(loop if job.synchronous else tail) if step[1] == 1)
+        (_, task, service, _, _, runs), *rest = (loop if job.synchronous else tail)[first:-1]
+        mount = [(k.filesystem * BEFORE_LOG, task, service, turns.FIXED, OLD_LOG * SECTORS, runs), *rest]
+    if not job.synchronous and "direct" not in job.oflags:
+        point.count = 1
+    every = mount + loop + tail
+    point.mount, point.loop, point.tail = len(mount), len(mount + loop), len(every)
+    rows = np.zeros((len(point), len(every)), turns.STEP).view(np.recarray)
+    for n, step in enumerate(every):
+        for name, value in zip(turns.STEP.names, step, strict=True):
+            rows[name][:, n] = np.round(np.broadcast_to(value, shape)).ravel()
+    return rows
+
+
+def _kinds(steps: list[Step], job: Dd, k: Knobs, log_sectors: int) -> list[tuple]:
+    """Steps as (host, task, service, kind, sectors, runs of kblockd). jbd2's first request is the log, a transaction's
+    size; its second the commit block."""
+    found: list[tuple] = []
+    logged = False
+    for step in steps:
+        kind, nr, task = turns.PASSES, 0, int(step.task == "log")
+        if step.visible and np.any(step.requests):
+            kind, nr = turns.FIXED, SECTORS
+            if task == 0 and (job.synchronous or "direct" in job.oflags):
+                kind = turns.DATA
+            elif task == 0:
+                nr = np.ceil(k.count * k.bs / PAGE) * SECTORS
+            elif log_sectors:
+                nr = log_sectors
+            elif not logged:
+                kind, nr = (turns.LOG, 0) if job.synchronous else (turns.FIXED, FIRST_LOG * SECTORS)
+                logged = True
+        found.append((step.host, task, step.device, kind, nr, step.runs))
+    return found
