@@ -147,7 +147,8 @@ def _answer(machine: Machine, job: Dd, numbers: Numbers, exact_start: bool) -> n
     count = k.count if exact_start else np.inf
     chain = Chain(machine, job, k, count)
     tail_weight = 1 / k.count
-    steps = [(1.0, step) for step in chain.loop] + [(tail_weight, step) for step in chain.tail]
+    steps = [(1 / count, step) for step in chain.begin] + [(1.0, step) for step in chain.loop]
+    steps += [(tail_weight, step) for step in chain.tail]
     service = sum(w * step.device for w, step in steps)
     cpu = sum(w * step.host for w, step in steps)
     hand_over = sum(w * step.runs for w, step in steps) * k.wakeup

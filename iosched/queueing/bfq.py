@@ -17,7 +17,11 @@ from .chain import BEFORE_LOG, FIRST_LOG, OLD_LOG, Chain, Step
 from .knobs import MS, PAGE, Knobs, S, Values
 from .switches import Waits
 
+import os
+DEBUG = bool(os.environ.get("CFDEBUG"))
 SECTORS = PAGE // 512
+CYCLES = 2_000_000
+LEAST_CYCLES = 200
 
 
 def bfq_waits(machine: Machine, job: Dd, k: Knobs, chain: Chain, count: Values) -> Waits:
@@ -32,13 +36,16 @@ def bfq_waits(machine: Machine, job: Dd, k: Knobs, chain: Chain, count: Values) 
     n = len(point)
     state = np.zeros(n, turns.STATE).view(np.recarray)
     queues = np.zeros((n, 2), turns.QUEUE).view(np.recarray)
-    counts = np.zeros((n, 2), turns.COUNTS).view(np.recarray)
+    old = np.zeros((n, 2), turns.QUEUE).view(np.recarray)
+    counts = np.zeros((n, 2, turns.WAITED + 1), np.int64)
     elapsed = np.zeros(n, np.int64)
-    turns.run_points(point, rows, state, queues, counts, elapsed)
+    turns.run_points(point, rows, state, queues, old, counts, np.zeros((2, *counts[0].shape), np.int64), elapsed)
+    if DEBUG:
+        print('walked', point.walked.mean(), np.percentile(point.walked,[50,90,100]))
     ops = np.broadcast_to(k.count, shape)
-    waits = counts.waits.reshape(*shape, 2)
-    waited = counts.waited.reshape(*shape, 2)
-    return Waits(waits.sum(-1) / ops, waited[..., 0] / ops, waited[..., 1] / ops)
+    share = counts.reshape(*shape, 2, -1) / ops[..., None, None]
+    waits, waited = share[..., : turns.N_REASONS], share[..., turns.WAITED]
+    return Waits(waits.sum((-1, -2)), waited[..., 0], waited[..., 1])
 
 
 def _check(machine: Machine, job: Dd, k: Knobs, steps: list[Step]) -> None:
@@ -92,6 +99,10 @@ def _points(machine: Machine, job: Dd, k: Knobs, shape: tuple[int, ...]) -> np.r
     table = np.zeros(int(np.prod(shape)), turns.POINT).view(np.recarray)
     for name, value in columns.items():
         table[name] = np.round(np.broadcast_to(value, shape)).ravel()
+    cycles = int(os.environ.get("CFCYC",CYCLES))
+    table.leaps = table["count"].sum() > cycles
+    table.most = np.maximum(cycles // len(table), LEAST_CYCLES) if table.leaps[0] else table["count"]
+    if "CFLEAP" in os.environ: table.leaps=1; table.most=100000
     (wakers if bfq.waker_rules is None else bfq.waker_rules).fill(table)
     return table
 

@@ -60,10 +60,14 @@ TOO_IDLE, TIMEOUT, EXHAUSTED, NO_MORE, PREEMPTED = 0, 1, 2, 3, 4
 ALONE, WEIGHTS, GROUPS, THROUGHPUT, RAISED, STRICT = 0, 1, 2, 3, 4, 5
 WAITS, PREEMPTS, BY_LIMIT, BY_WAKER, DIRECT, OPEN = 0, 1, 2, 3, 4, 5
 N_REASONS, N_FATES = 6, 6
+WAITED = N_REASONS + N_FATES  # column of the ns waited, behind the counts of reasons and of fates
+HASH = (1 << 31) - 1
+BLOCK = 6  # cycles that are compared as one, since some states alternate or go in threes
+SETTLED = 2  # blocks alike, after which only a deadline or a count can bring a change
 
 POINT = columns(
     "slice_idle jiffy timeout_sync user_max_budget strict low_latency rotational wakeup bs direct count start "
-    "quiet mount loop tail reads read_ns most steady apart same_group uneven0 uneven1 uneven "
+    "quiet mount loop tail walked most leaps reads read_ns apart same_group uneven0 uneven1 uneven "
     "weight0 weight1 child0 child1 group0 group1 "
     + FEATURES + " " + WAKER_COLUMNS
 )  # fmt: skip
@@ -72,16 +76,14 @@ STATE = columns(
     "until pending in_service busy raised_busy in_driver last_completion last_completed last_task max_budget "
     "budgets_assigned last_budget_start last_idling_start vtime serving rate rate_samples rate_sectors "
     "rate_sequential rate_first rate_last_dispatch rate_biggest wait_dispatch waited injected arrived_empty why fate "
-    "direct position mapped changes"
+    "direct position mapped changes pattern"
 )
 QUEUE = columns(
-    "used child base group_weight weight coeff nr dispatched busy wait residual max_budget budget service fifo io_bound "
-    "timely io_start tot_idle short samples total mean last_end limit last_serv decreased waker tentative detections "
+    "used child plain group_weight weight coeff nr dispatched busy wait residual max_budget budget service fifo io_bound "
+    "timely io_start tot_idle short samples total mean_think last_end limit last_serv decreased waker tentative detections "
     "detection_start budget_timeout raised_at raised_for raised_before soft_next soft_update idle_backlogged "
-    "service_backlogged service_raised e_active e_counted e_weight e_budget e_service e_start e_finish"
+    "service_backlogged service_raised e_active e_counted e_weight e_budget e_service e_start e_finish margin renewed soft_moves"
 )
-COUNTS = columns("cycles waits waited " + " ".join(f"why{k}" for k in range(N_REASONS)) + " "
-                 + " ".join(f"fate{k}" for k in range(N_FATES)))  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -99,10 +101,10 @@ def begin_queue(p, c, q, i, now):
     """A process sends its first request (1.1)."""
     b = q[i]
     b.used = 1
-    b.base = p.weight0 if i == 0 else p.weight1
+    b.plain = p.weight0 if i == 0 else p.weight1
     b.child = p.child0 if i == 0 else p.child1
     b.group_weight = p.group0 if i == 0 else p.group1
-    b.weight = b.base
+    b.weight = b.plain
     b.coeff = 1
     b.io_bound = 1
     b.short = 1
@@ -118,7 +120,7 @@ def begin_queue(p, c, q, i, now):
     b.idle_backlogged = tick(p, now)
     b.max_budget = 2 * device_budget(p, c) // 3
     b.budget = b.max_budget
-    b.e_weight = b.group_weight if b.child != 0 else b.base
+    b.e_weight = b.group_weight if b.child != 0 else b.plain
 
 
 @jit
@@ -169,10 +171,10 @@ def update_think_time(p, c, q, i, now):
     if p.think_idle == 0 or (b.dispatched == 0 and b.busy == 0):
         b.samples = (7 * b.samples + 256) // 8
         b.total = (7 * b.total + 256 * min(now - b.last_end, 2 * p.slice_idle)) // 8
-        b.mean = (b.total + 128) // b.samples
-    short = 1 if b.samples <= THINK_VALID or b.mean <= p.slice_idle // p.think_divisor else 0
+        b.mean_think = (b.total + 128) // b.samples
+        b.margin = min(b.margin, abs(b.mean_think - p.slice_idle // p.think_divisor))
+    short = 1 if b.samples <= THINK_VALID or b.mean_think <= p.slice_idle // p.think_divisor else 0
     if short != b.short:
-        c.changes += 1
         b.short = short
         flips = p.injection == 2 and p.flip_resets != 0 and b.last_serv == 0
         if flips and (short == 0 or tick(p, now) >= b.decreased + 100 * MSEC):
@@ -190,7 +192,6 @@ def check_waker(p, c, q, i, now):
         return
     if (p.wk_long_think != 0 and b.short != 0) or now - c.last_completion >= p.wk_window:
         return
-    c.changes += 1
     since = tick(p, now)
     if candidate != b.tentative or (p.wk_timeout > 0 and since > b.detection_start + p.wk_timeout):
         if p.wk_replace != 0 and candidate != b.waker:
@@ -222,7 +223,7 @@ def become_busy(p, c, q, i, now):
     out_of_line()
     b = q[i]
     jiffies = tick(p, now)
-    may = p.raise_default_only == 0 or b.base == 40
+    may = p.raise_default_only == 0 or b.plain == 40
     interactive = may and b.dispatched == 0 and jiffies > b.budget_timeout + MIN_IDLE_FOR_RAISING
     soft = may and b.dispatched == 0 and jiffies > b.soft_next
     raised = p.low_latency != 0 and (b.coeff > 1 or interactive or soft)
@@ -242,7 +243,6 @@ def become_busy(p, c, q, i, now):
         b.timely = b.timely + 1 if in_time else 0
         if b.timely >= TIMELY_REQUESTS:
             b.io_bound = 1
-            c.changes += 1
     if p.low_latency != 0:
         old = b.coeff
         if raised:
@@ -274,18 +274,16 @@ def raise_weight(p, c, b, interactive, soft, jiffies):
         if not interactive:
             b.raised_before = LONG_AGO
         b.budget = min(b.budget, 2 * (device_budget(p, c) // MIN_BUDGET_SHARE))
-        c.changes += 1
     elif interactive:
         b.coeff = RAISE
         b.raised_for = raised_duration(p, c)
-        c.changes += 1
     elif soft:
         if b.raised_for != SOFT_RT_PERIOD:
             b.raised_before = b.raised_at
             b.raised_for = SOFT_RT_PERIOD
             b.coeff = RAISE_SOFT_RT
-            c.changes += 1
         b.raised_at = jiffies
+        b.renewed = 1
 
 
 @jit
@@ -329,7 +327,7 @@ def virtual_time(amount, weight):
 def apply_weight(q, i):
     """A queue's raised weight counts from its next insertion on; its group's is what it is."""
     b = q[i]
-    b.weight = b.base * b.coeff
+    b.weight = b.plain * b.coeff
     if b.child == 0:
         b.e_weight = b.weight
 
@@ -462,7 +460,7 @@ def begin_slot(p, c, q, i, now):
     b.wait = 0
     c.budgets_assigned = (7 * c.budgets_assigned + 256) // 8
     c.last_budget_start = now
-    b.budget_timeout = jiffies + p.timeout_sync * (1 if b.raised_for == SOFT_RT_PERIOD else b.weight // b.base)
+    b.budget_timeout = jiffies + p.timeout_sync * (1 if b.raised_for == SOFT_RT_PERIOD else b.weight // b.plain)
     c.in_service = i
 
 
@@ -509,6 +507,7 @@ def expire(p, c, q, reason, now):
     else:
         requeue(c, q, i)
         b.service = 0
+        c.changes += 1
     c.serving = NONE
     b.e_service = 0
     c.in_service = NONE
@@ -556,7 +555,9 @@ def update_soft_start(p, b, jiffies):
     if p.soft_rt_kept != 0 and b.coeff == RAISE:
         return
     by_rate = b.idle_backlogged + b.service_backlogged * SEC // SOFT_RT_RATE // p.jiffy * p.jiffy
-    b.soft_next = max(b.soft_next, max(by_rate, jiffies + p.slice_idle // p.jiffy * p.jiffy + 4 * p.jiffy))
+    by_pause = jiffies + p.slice_idle // p.jiffy * p.jiffy + 4 * p.jiffy
+    b.soft_moves = 1 if by_pause >= max(b.soft_next, by_rate) else 0
+    b.soft_next = max(b.soft_next, max(by_rate, by_pause))
 
 
 @jit
@@ -574,14 +575,12 @@ def update_raising(p, c, q, i, now):
                 b.coeff = RAISE
                 b.raised_for = duration
                 b.raised_at = b.raised_before
-                c.changes += 1
         if ends or (b.raised_for != SOFT_RT_PERIOD and b.service_raised > MAX_RAISED_SERVICE):
             b.coeff = 1
             b.raised_for = 0
             b.raised_at = jiffies
             c.raised_busy -= b.busy
-            c.changes += 1
-    if (b.weight > b.base) != (b.coeff > 1):
+    if (b.weight > b.plain) != (b.coeff > 1):
         apply_weight(q, i)
 
 
@@ -650,7 +649,7 @@ def is_active(b):
 def asymmetric(p, c, q, i):
     """WEIGHTS or GROUPS if bandwidth must be shared unequally, else NONE."""
     both = is_active(q[0]) and is_active(q[1])
-    if both and q[0].weight == q[0].base and q[1].weight == q[1].base and q[0].weight != q[1].weight:
+    if both and q[0].weight == q[0].plain and q[1].weight == q[1].plain and q[0].weight != q[1].weight:
         if p.lightest_exempt == 0 or q[i].weight > q[1 - i].weight:
             return WEIGHTS
     if p.groups_rule == 1:
@@ -911,54 +910,19 @@ def turn(p, c, q, n, i, nr, service, now):
         held = True
         run = at + p.wakeup
         gone = dispatch(p, c, q, i, run)
-    other = n[1 - i]
     if held:
         c.fate = WAITS
-        other.waits += 1
-        other.waited += run - p.wakeup - now
-        count_why(other, why)
+        n[1 - i, WAITED] += run - p.wakeup - now
+        n[1 - i, why] += 1
     elif c.fate == WAITS:
         c.fate = OPEN
-    count_fate(other, c.fate)
+    n[1 - i, N_REASONS + c.fate] += 1
+    c.pattern = (c.pattern * N_FATES + c.fate) % HASH
     end = run + service
     if c.until <= end:
         pass_time(p, c, q, end)
     completed(p, c, q, i, end)
     return end
-
-
-@jit
-def count_why(n, why):
-    """Book the reason of a wait."""
-    if why == ALONE:
-        n.why0 += 1
-    elif why == WEIGHTS:
-        n.why1 += 1
-    elif why == GROUPS:
-        n.why2 += 1
-    elif why == THROUGHPUT:
-        n.why3 += 1
-    elif why == RAISED:
-        n.why4 += 1
-    else:
-        n.why5 += 1
-
-
-@jit
-def count_fate(n, fate):
-    """Book what became of a request."""
-    if fate == WAITS:
-        n.fate0 += 1
-    elif fate == PREEMPTS:
-        n.fate1 += 1
-    elif fate == BY_LIMIT:
-        n.fate2 += 1
-    elif fate == BY_WAKER:
-        n.fate3 += 1
-    elif fate == DIRECT:
-        n.fate4 += 1
-    else:
-        n.fate5 += 1
 
 
 @jit
@@ -1018,23 +982,177 @@ def begin(p, c, q, n, steps):
 
 
 @jit
-def run_point(p, c, q, n, steps):
-    """All operations of one point; returns the nanoseconds that they took."""
+def run_point(p, c, q, old, n, last, early, steps):
+    """All operations of one point; returns the nanoseconds that they took. Where cycles repeat, it leaps to the next
+    deadline; when it has walked `p.most` cycles, the rest is like those since a quarter of them."""
     start = begin(p, c, q, n, steps)
     for k in range(2):
-        n[k].waits = n[k].waited = n[k].why0 = n[k].why1 = n[k].why2 = n[k].why3 = n[k].why4 = n[k].why5 = 0
-        n[k].fate0 = n[k].fate1 = n[k].fate2 = n[k].fate3 = n[k].fate4 = n[k].fate5 = 0
+        for column in range(WAITED + 1):
+            n[k, column] = 0
     now = start
     for _ in range(p.reads):
         now = turn(p, c, q, n, 0, 8, p.read_ns, now) + p.wakeup
-    for _ in range(p.count):
-        now = walk(p, c, q, n, steps, p.mount, p.loop, now)
+    leapt = done = same = length = marks = walked = early_done = early_time = since = 0
+    while done < p.count and walked < p.most:
+        if early_done == 0 and walked >= p.most // 4:
+            copy(n, early)
+            early_done = done
+            early_time = now + leapt
+        if same == 0:
+            keep_old(q, old)
+            copy(n, last)
+            since = now
+        before = now
+        c.pattern = 0
+        for _ in range(min(BLOCK, p.count - done)):
+            now = walk(p, c, q, n, steps, p.mount, p.loop, now)
+            done += 1
+            walked += 1
+            sign(c, q)
+        same = same + 1 if now - before == length and c.pattern == marks else 0
+        length = now - before
+        marks = c.pattern
+        if same >= SETTLED and p.leaps != 0:
+            leap = min(blocks_ahead(p, c, q, old, same, length, since, now), (p.count - done) // BLOCK)
+            if leap > 0:
+                leap_over(p, c, q, old, same, leap, length, since)
+                repeat(n, last, leap, same)
+                done += leap * BLOCK
+                leapt += leap * length
+                same = 0
+    p.walked = walked
+    if done < p.count:
+        repeat(n, early, p.count - done, done - early_done)
+        leapt += (p.count - done) * (now + leapt - early_time) // (done - early_done)
+        c.position += (p.count - done) * p.bs
     now = walk(p, c, q, n, steps, p.loop, p.tail, now)
-    return now - start
+    return now + leapt - start
+
+
+@jit
+def copy(n, to):
+    """Remember the counts."""
+    for k in range(2):
+        for column in range(WAITED + 1):
+            to[k, column] = n[k, column]
+
+
+@jit
+def repeat(n, then, cycles, seen):
+    """Count so many more cycles, like the `seen` ones since `then`."""
+    for k in range(2):
+        for column in range(WAITED + 1):
+            n[k, column] += cycles * (n[k, column] - then[k, column]) // seen
+
+
+@jit
+def sign(c, q):
+    """Fold into the block's pattern what happened in a cycle, and every record of few values at its end."""
+    s = c.in_service + 1
+    for k in range(2):
+        b = q[k]
+        raised = 2 if b.coeff == RAISE_SOFT_RT else 1 if b.coeff > 1 else 0
+        s = ((((s * 2 + b.short) * 2 + b.io_bound) * 2 + b.busy) * 3 + b.waker + 1) * 3 + raised
+        s = (s * 3 + b.limit) * 3 + b.tentative + 1
+    c.pattern = (c.pattern * 31 + s) % HASH
+
+
+@jit
+def keep_old(q, old):
+    """What the change of the records is measured against."""
+    for k in range(2):
+        a = old[k]
+        b = q[k]
+        a.mean_think = b.mean_think
+        a.timely = b.timely
+        a.raised_at = b.raised_at
+        a.service = b.service
+        a.service_raised = b.service_raised
+        a.tot_idle = b.tot_idle
+        a.io_start = b.io_start
+        a.max_budget = b.max_budget
+        a.budget = b.budget
+        a.last_serv = b.last_serv
+        b.margin = NEVER
+        b.renewed = 0
+
+
+@jit
+def blocks_ahead(p, c, q, old, same, length, since, now):
+    """How many more blocks of cycles like the last `same` ones there are before a deadline or a count changes something; 0 or
+    less: none."""
+    ahead = NEVER // length
+    slot = c.last_budget_start < since
+    if c.in_service != NONE and not slot and c.last_budget_start < now - length:
+        return 0
+    for k in range(2):
+        a = old[k]
+        b = q[k]
+        if abs(b.mean_think - a.mean_think) >= b.margin or b.max_budget != a.max_budget or 8 * abs(b.last_serv - a.last_serv) > b.last_serv:
+            return 0
+        if p.keep_empty != 0 and p.apart != 0 and b.busy != 0 and c.in_service != k:
+            return 0
+        if b.budget < a.budget:  # a residue that gets smaller; where its renewal was seen, it changes nothing
+            ahead = min(ahead, (b.budget - b.service) * same // (a.budget - b.budget))
+        if p.injection == 2:
+            ahead = min(ahead, (b.decreased + INJECTION_RENEWAL - now) // length)
+        if p.io_time == 0 and b.io_bound == 0 and b.timely > a.timely and b.timely < TIMELY_REQUESTS:
+            ahead = min(ahead, (TIMELY_REQUESTS - b.timely) * same // (b.timely - a.timely))
+        if p.io_time != 0:
+            if b.io_start != a.io_start:
+                return 0
+            if (5 * (b.tot_idle - a.tot_idle) <= same * length) != (b.io_bound != 0):
+                ahead = min(ahead, 50 * MSEC // length)
+        if b.coeff > 1:
+            if b.renewed == 0:
+                if p.soft_rt_kept != 0 and b.raised_for == SOFT_RT_PERIOD and now - since < 8 * p.jiffy:
+                    return 0
+                moved = (b.raised_at - a.raised_at) // same
+                if moved < length:
+                    ahead = min(ahead, (b.raised_at + b.raised_for - now) // (length - moved))
+            if b.service_raised > a.service_raised:
+                left = MAX_RAISED_SERVICE - b.service_raised
+                ahead = min(ahead, left * same // (b.service_raised - a.service_raised))
+        if p.low_latency != 0 and b.soft_moves == 0 and b.soft_next > now:
+            ahead = min(ahead, (b.soft_next - now) // length)
+        if k == c.in_service and slot:
+            ahead = min(ahead, (b.budget_timeout - now) // length)
+            if b.service > a.service:
+                ahead = min(ahead, (b.budget - b.service) * same // (b.service - a.service))
+    return ahead - 1
+
+
+@jit
+def leap_over(p, c, q, old, same, leap, length, since):
+    """Over `leap` cycles: the clock stays, and what does not move along with it comes nearer."""
+    past = leap * length
+    for k in range(2):
+        a = old[k]
+        b = q[k]
+        if b.budget < a.budget:
+            b.budget -= leap * (a.budget - b.budget) // same
+        b.decreased -= past
+        b.raised_before -= past
+        if b.renewed == 0 and b.coeff > 1:
+            b.raised_at -= past - leap * (b.raised_at - a.raised_at) // same
+        if b.soft_moves == 0:
+            b.soft_next -= past
+        if k == c.in_service and c.last_budget_start < since:
+            b.budget_timeout -= past
+            b.service += leap * (b.service - a.service) // same
+        if b.timely > a.timely:
+            b.timely += leap * (b.timely - a.timely) // same
+        if b.service_raised > a.service_raised:
+            b.service_raised += leap * (b.service_raised - a.service_raised) // same
+    if c.in_service != NONE and c.last_budget_start < since:
+        c.last_budget_start -= past
+    c.position += leap * BLOCK * p.bs
 
 
 @entry
-def run_points(points, steps, state, queues, counts, elapsed):
-    """Every point of a grid."""
+def run_points(points, steps, state, queues, old, counts, scratch, elapsed):
+    """Every point of a grid: `counts` and `elapsed` (ns) are its answer, the other tables its scratch paper."""
     for k in range(len(points)):
-        elapsed[k] = run_point(points[k], state[k], queues[k], counts[k], steps[k])
+        elapsed[k] = run_point(
+            points[k], state[k], queues[k], old[k], counts[k], scratch[0], scratch[1], steps[k]
+        )
