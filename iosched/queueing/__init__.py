@@ -26,13 +26,17 @@ from ..scenario import Machine, Scenario
 from ..schedulers import BFQ, CFQ
 from ..workloads import Dd
 from .bfq import bfq_waits
+from .bfq_state import FATES, REASONS
 from .chain import Chain
 from .knobs import MS, Knobs, Numbers, S, axis_values, canonical, points
 from .stations import Bounds, ClosedLoop, bounds, mva
-from .switches import cfq_waits
+from .switches import Waits, cfq_waits
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+FIELDS = 8  # arrays of a ClosedForm
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -53,6 +57,38 @@ class ClosedForm:
     hand_over_s: np.ndarray
     idle_for_dd_s: np.ndarray
     idle_for_log_s: np.ndarray
+    _chances: np.ndarray | None = None
+
+    @property
+    def why_idle(self) -> dict[tuple[str, str], np.ndarray]:
+        """How often an operation is held back by an idle window, as (for whom, why BFQ opened it): waits an operation.
+
+        Their sum is `idles_per_op`, the probability of idling where an operation can be held once. Empty but for BFQ.
+
+        >>> import iosched as io
+        >>> vm = io.Machine(kernel="5.1", scheduler=io.BFQ(low_latency=False), device=io.devices.null(rotational=False))
+        >>> form = io.closed_form(vm, io.workloads.dd(cgroup="user.slice", count=1000))
+        >>> {key: float(p.round(2)) for key, p in form.why_idle.items()}
+        {('dd', 'a cgroup with requests'): 1.0}
+        """
+        return self._named(REASONS, 0)
+
+    @property
+    def arrivals(self) -> dict[tuple[str, str], np.ndarray]:
+        """What becomes of requests, as (in whose window they come, what): requests an operation. "no window" are those
+        for which the device is free, or kept for themselves. Empty but for BFQ."""
+        return self._named(FATES, len(REASONS))
+
+    def _named(self, names: Sequence[str], first: int) -> dict[tuple[str, str], np.ndarray]:
+        """The chances that are not zero everywhere, by name."""
+        if self._chances is None:
+            return {}
+        rows = {
+            (whose, name): self._chances[k, first + column]
+            for k, whose in enumerate(("dd", "log"))
+            for column, name in enumerate(names)
+        }
+        return {key: row for key, row in rows.items() if np.any(row > 0)}
 
     @property
     def idle_s(self) -> np.ndarray:
@@ -93,7 +129,9 @@ class ClosedForm:
             f"{self.time_per_op * 1e3:.4g} ms an operation, {self.bytes_per_s / 1e3:.4g} kB/s, "
             f"{self.idles_per_op:.2f} idles an operation"
         )
-        return "\n".join([head] + [f"{t * 1e6:10.1f} us  {what}" for what, t in self.parts.items() if t > 0])
+        lines = [f"{t * 1e6:10.1f} us  {what}" for what, t in self.parts.items() if t > 0]
+        lines += [f"{p:10.3f} waits for {whose}: {why}" for (whose, why), p in self.why_idle.items()]
+        return "\n".join([head, *lines])
 
 
 def closed_form(
@@ -134,15 +172,18 @@ def closed_form(
     except ValueError:
         shapes = ", ".join(f"{key} {a.shape}" for key, a in axes.items())
         raise ScenarioError(f"over: the shapes do not broadcast: {shapes}; add axes with [:, None].") from None
-    fields = np.empty((len(ClosedForm.__dataclass_fields__), *shape))
+    fields = np.empty((FIELDS, *shape))
+    chances = np.zeros((2, len(REASONS) + len(FATES), *shape))
     for point, where, numbers in points(machine, scenario.jobs[0], axes, shape):
-        answer = _answer(*point, numbers, exact_start)
+        answer, of_bfq = _answer(*point, numbers, exact_start)
         fields[(slice(None), *where)] = answer if answer.ndim > 1 or not shape else answer[:, None]
-    return ClosedForm(*fields)
+        if of_bfq is not None:
+            chances[(slice(None), slice(None), *where)] = of_bfq if of_bfq.ndim > 2 or not shape else of_bfq[..., None]
+    return ClosedForm(*fields, chances)
 
 
-def _answer(machine: Machine, job: Dd, numbers: Numbers, exact_start: bool) -> np.ndarray:
-    """The fields of `ClosedForm` in its order, for the numbers of one machine and job."""
+def _answer(machine: Machine, job: Dd, numbers: Numbers, exact_start: bool) -> tuple[np.ndarray, np.ndarray | None]:
+    """The fields of `ClosedForm` in its order, for the numbers of one machine and job, and BFQ's chances."""
     k = Knobs(machine, job, numbers)
     count = k.count if exact_start else np.inf
     chain = Chain(machine, job, k, count)
@@ -152,18 +193,19 @@ def _answer(machine: Machine, job: Dd, numbers: Numbers, exact_start: bool) -> n
     service = sum(w * step.device for w, step in steps)
     cpu = sum(w * step.host for w, step in steps)
     hand_over = sum(w * step.runs for w, step in steps) * k.wakeup
-    idles, for_dd, for_log = (0.0, 0.0, 0.0)
+    waits = Waits(0.0, 0.0, 0.0)
     if isinstance(machine.scheduler, CFQ):
         waits = cfq_waits(machine, job, k, chain, count)
-        idles, for_dd, for_log = waits.idles, waits.for_dd, waits.for_log
-        hand_over = hand_over + idles * k.wakeup
+        hand_over = hand_over + waits.idles * k.wakeup
     elif isinstance(machine.scheduler, BFQ):
         waits = bfq_waits(machine, job, k, chain, count)
-        idles, for_dd, for_log = waits.idles, waits.for_dd, waits.for_log
+    idles, for_dd, for_log, chances = waits
     total = service + cpu + hand_over + for_dd + for_log
     fields = [total / S, k.bs / (total / S), idles, service / S, cpu / S, hand_over / S, for_dd / S, for_log / S]
     shape = np.broadcast_shapes(*(np.shape(v) for v in (*fields, *numbers.values())))
-    return np.stack([np.broadcast_to(f, shape) for f in fields])
+    if chances is not None:
+        chances = np.broadcast_to(chances, (*chances.shape[:2], *shape))
+    return np.stack([np.broadcast_to(f, shape) for f in fields]), chances
 
 
 __all__ = ["Bounds", "ClosedForm", "ClosedLoop", "bounds", "closed_form", "mva"]

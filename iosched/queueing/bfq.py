@@ -1,7 +1,8 @@
-"""Who waits for whom under BFQ: a machine, a dd and the numbers of a grid as the tables of `bfq_turns.py`, and back."""
+"""Who waits for whom under BFQ: a machine, a dd and the numbers of a grid as the tables of `bfq_leaps.run_points`."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,18 @@ from ..filesystems import Ext4
 from ..scenario import Machine
 from ..schedulers.bfq_versions import features
 from ..workloads import Dd
-from . import bfq_turns as turns
-from .chain import BEFORE_LOG, FIRST_LOG, OLD_LOG, Chain, Step
-from .knobs import MS, PAGE, Knobs, S, Values
+from . import bfq_state as tables
+from .bfq_leaps import run_points
+from .bfq_state import DATA, FIRST_LOG, FIXED, LOG, OLD_LOG, PAGE, PASSES, SECTORS
+from .chain import BEFORE_LOG, Chain, Step
+from .knobs import MS, Knobs, S, Values
 from .switches import Waits
 
-import os
-DEBUG = bool(os.environ.get("CFDEBUG"))
-SECTORS = PAGE // 512
-CYCLES = 2_000_000
-LEAST_CYCLES = 200
+CYCLES = 2_000_000  # of all points together, walked one by one; beyond them a point leaps over cycles that repeat
+LEAST_CYCLES = 200  # and these it walks in any case
+LONG_RUN = 20_000  # cycles that stand for a run without end
+WITHOUT_END = 1 << 30
+CHUNK = 1000  # points that a thread takes
 
 
 def bfq_waits(machine: Machine, job: Dd, k: Knobs, chain: Chain, count: Values) -> Waits:
@@ -33,19 +36,45 @@ def bfq_waits(machine: Machine, job: Dd, k: Knobs, chain: Chain, count: Values) 
     shape = np.broadcast_shapes(*(np.shape(v) for v in vars(k).values()))
     point = _points(machine, job, k, shape)
     rows = _steps(machine, job, k, chain, point, shape)
-    n = len(point)
-    state = np.zeros(n, turns.STATE).view(np.recarray)
-    queues = np.zeros((n, 2), turns.QUEUE).view(np.recarray)
-    old = np.zeros((n, 2), turns.QUEUE).view(np.recarray)
-    counts = np.zeros((n, 2, turns.WAITED + 1), np.int64)
-    elapsed = np.zeros(n, np.int64)
-    turns.run_points(point, rows, state, queues, old, counts, np.zeros((2, *counts[0].shape), np.int64), elapsed)
-    if DEBUG:
-        print('walked', point.walked.mean(), np.percentile(point.walked,[50,90,100]))
-    ops = np.broadcast_to(k.count, shape)
-    share = counts.reshape(*shape, 2, -1) / ops[..., None, None]
-    waits, waited = share[..., : turns.N_REASONS], share[..., turns.WAITED]
-    return Waits(waits.sum((-1, -2)), waited[..., 0], waited[..., 1])
+    _limit_cycles(point, np.all(np.isinf(count)) and job.synchronous)
+    counts = _run(point, rows)
+    ops = point["count"] if job.synchronous else np.broadcast_to(k.count, shape).ravel()
+    share = np.moveaxis(counts / ops[:, None, None], 0, -1).reshape(2, -1, *shape)
+    for_dd, for_log = share[:, tables.WAITED]
+    return Waits(share[:, : tables.N_REASONS].sum((0, 1)), for_dd, for_log, share[:, : tables.WAITED])
+
+
+def _limit_cycles(point: np.recarray, without_end: bool) -> None:
+    """How many cycles of each point are walked one by one."""
+    if without_end:
+        point["count"] = WITHOUT_END
+        wanted = np.full(len(point), LONG_RUN)
+    else:
+        wanted = point["count"]
+    point.leaps = wanted.sum() > CYCLES
+    point.most = np.maximum(CYCLES // len(point), LEAST_CYCLES) if wanted.sum() > CYCLES else wanted
+
+
+def _run(point: np.recarray, rows: np.recarray) -> np.ndarray:
+    """Counts of all points: (points, whose window, reasons and fates and the ns waited)."""
+    counts = np.zeros((len(point), 2, tables.WAITED + 1), np.int64)
+
+    def some(first: int) -> None:
+        part = slice(first, first + CHUNK)
+        n = len(point[part])
+        state, queues, old = (
+            np.zeros(shape, kind).view(np.recarray)
+            for shape, kind in ((n, tables.STATE), ((n, 2), tables.QUEUE), ((n, 2), tables.QUEUE))
+        )
+        scratch = np.zeros((2, *counts.shape[1:]), np.int64)
+        run_points(point[part], rows[part], state, queues, old, counts[part], scratch)
+
+    if len(point) <= CHUNK:
+        some(0)
+        return counts
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(some, range(0, len(point), CHUNK)))
+    return counts
 
 
 def _check(machine: Machine, job: Dd, k: Knobs, steps: list[Step]) -> None:
@@ -77,7 +106,7 @@ def _points(machine: Machine, job: Dd, k: Knobs, shape: tuple[int, ...]) -> np.r
     log_group = fs.jbd2_cgroup if isinstance(fs, Ext4) else fs.worker_cgroup
     columns: dict[str, Any] = {
         **rules_of_version,
-        "slice_idle": k.slice_idle,
+        "slice_idle": np.maximum(k.slice_idle, 8 * MS * bfq.strict_guarantees),
         "jiffy": jiffy,
         "timeout_sync": max(round(bfq.timeout_sync * MS) // jiffy, 1) * jiffy,
         "user_max_budget": bfq.max_budget,
@@ -96,19 +125,17 @@ def _points(machine: Machine, job: Dd, k: Knobs, shape: tuple[int, ...]) -> np.r
         "weight1": 10 * (8 - (fs.jbd2_ioprio if isinstance(fs, Ext4) else 4)),
         **_groups(machine, job.cgroup, log_group),
     }
-    table = np.zeros(int(np.prod(shape)), turns.POINT).view(np.recarray)
+    table = np.zeros(int(np.prod(shape)), tables.POINT).view(np.recarray)
     for name, value in columns.items():
         table[name] = np.round(np.broadcast_to(value, shape)).ravel()
-    cycles = int(os.environ.get("CFCYC",CYCLES))
-    table.leaps = table["count"].sum() > cycles
-    table.most = np.maximum(cycles // len(table), LEAST_CYCLES) if table.leaps[0] else table["count"]
-    if "CFLEAP" in os.environ: table.leaps=1; table.most=100000
+    table.think_limit = table.slice_idle // table.think_divisor
+    table.soft_pause = table.slice_idle // jiffy * jiffy + 4 * jiffy
     (wakers if bfq.waker_rules is None else bfq.waker_rules).fill(table)
     return table
 
 
 def _groups(machine: Machine, of_dd: str, of_log: str) -> dict[str, int]:
-    """What BFQ sees of the two cgroups: whether they part at the root, weights there, whether groups' weights differ."""
+    """What BFQ sees of the two cgroups: do they part at the root, with which weights, and do groups' weights differ?"""
     paths = [_path(of_dd), _path(of_log)]
     weights = [{machine.cgroups.of(path).bfq_weight for path in of} for of in paths]
     return {
@@ -145,14 +172,14 @@ def _steps(
     if isinstance(fs, Ext4) and fs.quiet_before is not None:
         first = next(n for n, step in enumerate(loop if job.synchronous else tail) if step[1] == 1)
         (_, task, service, _, _, runs), *rest = (loop if job.synchronous else tail)[first:-1]
-        mount = [(k.filesystem * BEFORE_LOG, task, service, turns.FIXED, OLD_LOG * SECTORS, runs), *rest]
+        mount = [(k.filesystem * BEFORE_LOG, task, service, FIXED, OLD_LOG * SECTORS, runs), *rest]
     if not job.synchronous and "direct" not in job.oflags:
         point.count = 1
     every = mount + loop + tail
     point.mount, point.loop, point.tail = len(mount), len(mount + loop), len(every)
-    rows = np.zeros((len(point), len(every)), turns.STEP).view(np.recarray)
+    rows = np.zeros((len(point), len(every)), tables.STEP).view(np.recarray)
     for n, step in enumerate(every):
-        for name, value in zip(turns.STEP.names, step, strict=True):
+        for name, value in zip(tables.STEP.names, step, strict=True):
             rows[name][:, n] = np.round(np.broadcast_to(value, shape)).ravel()
     return rows
 
@@ -163,17 +190,17 @@ def _kinds(steps: list[Step], job: Dd, k: Knobs, log_sectors: int) -> list[tuple
     found: list[tuple] = []
     logged = False
     for step in steps:
-        kind, nr, task = turns.PASSES, 0, int(step.task == "log")
+        kind, nr, task = PASSES, 0, int(step.task == "log")
         if step.visible and np.any(step.requests):
-            kind, nr = turns.FIXED, SECTORS
+            kind, nr = FIXED, SECTORS
             if task == 0 and (job.synchronous or "direct" in job.oflags):
-                kind = turns.DATA
+                kind = DATA
             elif task == 0:
                 nr = np.ceil(k.count * k.bs / PAGE) * SECTORS
             elif log_sectors:
                 nr = log_sectors
             elif not logged:
-                kind, nr = (turns.LOG, 0) if job.synchronous else (turns.FIXED, FIRST_LOG * SECTORS)
+                kind, nr = (LOG, 0) if job.synchronous else (FIXED, FIRST_LOG * SECTORS)
                 logged = True
         found.append((step.host, task, step.device, kind, nr, step.runs))
     return found

@@ -32,11 +32,13 @@ SETTLED = 40  # cycles without a change after which a recursion of weight 1/8 is
 
 
 class Waits(NamedTuple):
-    """Idling an operation: waits, and ns waited for the window of dd or of the log's writer."""
+    """Idling an operation: waits, and ns waited for the window of dd or of the log's writer; of BFQ also the chances
+    (whose window, why it is open and what becomes of a request, *grid)."""
 
     idles: Values
     for_dd: Values
     for_log: Values
+    chances: np.ndarray | None = None
 
 
 def cfq_waits(machine: Machine, job: Dd, k: Knobs, chain: Chain, count: Values) -> Waits:
