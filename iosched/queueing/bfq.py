@@ -90,12 +90,19 @@ def _check(machine: Machine, job: Dd, k: Knobs, steps: list[Step]) -> None:
             "dd.bs: more than one request at once is beyond the closed form of BFQ with a journal; give a bs and "
             "device.max_sectors_kb that make a write, and a log write, one request, or simulate()."
         )
-    fs = machine.filesystem
-    if isinstance(fs, Ext4) and job.ioprio == fs.jbd2_ioprio and normalise(job.cgroup) == normalise(fs.jbd2_cgroup):
+    group, ioprio = _log_writer(machine)
+    merges = features(machine.scheduler.version(machine.version))[0]["stable_merge"]
+    if merges and job.ioprio == ioprio and normalise(job.cgroup) == normalise(group):
         raise ScenarioError(
-            f"dd.ioprio: {job.ioprio} is jbd2's, in one cgroup with it, so that their queues may merge, which is "
-            "beyond the closed form of BFQ; give another, or simulate()."
+            f"dd.ioprio: {job.ioprio} is that of the log's writer, in one cgroup with dd, so that since 5.13 their "
+            "queues may merge, which is beyond the closed form of BFQ; give another, or simulate()."
         )
+
+
+def _log_writer(machine: Machine) -> tuple[str, int]:
+    """Cgroup and priority level of jbd2, or of XFS's worker."""
+    fs = machine.filesystem
+    return (fs.jbd2_cgroup, fs.jbd2_ioprio) if isinstance(fs, Ext4) else (fs.worker_cgroup, 4)
 
 
 def _points(machine: Machine, job: Dd, k: Knobs, shape: tuple[int, ...]) -> np.recarray:
@@ -103,7 +110,7 @@ def _points(machine: Machine, job: Dd, k: Knobs, shape: tuple[int, ...]) -> np.r
     bfq, fs = machine.scheduler, machine.filesystem
     rules_of_version, wakers = features(bfq.version(machine.version))
     jiffy = round(S) // machine.host.hz
-    log_group = fs.jbd2_cgroup if isinstance(fs, Ext4) else fs.worker_cgroup
+    log_group, log_ioprio = _log_writer(machine)
     columns: dict[str, Any] = {
         **rules_of_version,
         "slice_idle": np.maximum(k.slice_idle, 8 * MS * bfq.strict_guarantees),
@@ -122,7 +129,7 @@ def _points(machine: Machine, job: Dd, k: Knobs, shape: tuple[int, ...]) -> np.r
         "read_ns": k.completion + k.request,
         "quiet": (getattr(fs, "quiet_before", None) or 0.0) * S,
         "weight0": 10 * (8 - job.ioprio),
-        "weight1": 10 * (8 - (fs.jbd2_ioprio if isinstance(fs, Ext4) else 4)),
+        "weight1": 10 * (8 - log_ioprio),
         **_groups(machine, job.cgroup, log_group),
     }
     table = np.zeros(int(np.prod(shape)), tables.POINT).view(np.recarray)
@@ -173,8 +180,9 @@ def _steps(
         first = next(n for n, step in enumerate(loop if job.synchronous else tail) if step[1] == 1)
         (_, task, service, _, _, runs), *rest = (loop if job.synchronous else tail)[first:-1]
         mount = [(k.filesystem * BEFORE_LOG, task, service, FIXED, OLD_LOG * SECTORS, runs), *rest]
-    if not job.synchronous and "direct" not in job.oflags:
-        point.count = 1
+    if not job.synchronous and "direct" not in job.oflags:  # nothing but the host's time comes before fsync
+        point["count"] = 1
+        loop = [(host * k.count, *others) for host, *others in loop]
     every = mount + loop + tail
     point.mount, point.loop, point.tail = len(mount), len(mount + loop), len(every)
     rows = np.zeros((len(point), len(every)), tables.STEP).view(np.recarray)

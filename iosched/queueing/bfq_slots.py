@@ -75,6 +75,7 @@ def enqueue(p, c, q, i):
     b.e_budget = b.budget
     b.e_finish = b.e_start + virtual_time(p, b.e_budget, b.e_weight)
     b.e_active = 1
+    c.latest = i
 
 
 @jit
@@ -131,12 +132,15 @@ def charge(p, c, q, i, amount):
 
 @jit
 def choose(c, q):
-    """Whose turn is it: of the eligible entities the one that would finish first; NONE without any."""
+    """Whose turn is it: of the eligible entities the one that would finish first, of two equals the one that came
+    first; NONE without any."""
     settle(c, q)
     best = NONE
     for k in range(2):
         b = q[k]
-        if b.e_active != 0 and b.e_start <= c.vtime and (best == NONE or b.e_finish < q[best].e_finish):
+        if b.e_active == 0 or b.e_start > c.vtime:
+            continue
+        if best == NONE or b.e_finish < q[best].e_finish or (b.e_finish == q[best].e_finish and c.latest == best):
             best = k
     if best != NONE:
         q[best].e_active = 0

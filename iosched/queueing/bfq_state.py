@@ -43,7 +43,7 @@ POINT = columns(
 STEP = columns("host task service kind nr runs")
 STATE = columns(
     "until jiffies in_service busy raised_busy in_driver last_completion last_completed last_task max_budget "
-    "budgets_assigned last_budget_start last_idling_start vtime serving rate rate_samples rate_sectors "
+    "budgets_assigned last_budget_start last_idling_start vtime serving latest rate rate_samples rate_sectors "
     "rate_sequential rate_first rate_last_dispatch rate_biggest wait_dispatch waited injected arrived_empty why fate "
     "direct position mapped pattern"
 )
