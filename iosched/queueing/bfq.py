@@ -127,6 +127,7 @@ def _points(machine: Machine, job: Dd, k: Knobs, shape: tuple[int, ...]) -> np.r
         "start": k.start,
         "reads": fs.creation_reads if isinstance(fs, Ext4) else 0,
         "read_ns": k.completion + k.request,
+        "log_size": 2048 * (fs.journal_mb if isinstance(fs, Ext4) else fs.log_mb),
         "quiet": (getattr(fs, "quiet_before", None) or 0.0) * S,
         "weight0": 10 * (8 - job.ioprio),
         "weight1": 10 * (8 - log_ioprio),
@@ -179,7 +180,7 @@ def _steps(
     if isinstance(fs, Ext4) and fs.quiet_before is not None:
         first = next(n for n, step in enumerate(loop if job.synchronous else tail) if step[1] == 1)
         (_, task, service, _, _, runs), *rest = (loop if job.synchronous else tail)[first:-1]
-        mount = [(k.filesystem * BEFORE_LOG, task, service, FIXED, OLD_LOG * SECTORS, runs), *rest]
+        mount = [(np.round(k.filesystem * BEFORE_LOG), task, service, FIXED, OLD_LOG * SECTORS, runs), *rest]
     if not job.synchronous and "direct" not in job.oflags:  # nothing but the host's time comes before fsync
         point["count"] = 1
         loop = [(host * k.count, *others) for host, *others in loop]

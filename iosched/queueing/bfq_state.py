@@ -37,15 +37,15 @@ HASH = (1 << 31) - 1
 
 POINT = columns(
     "slice_idle think_limit soft_pause jiffy timeout_sync user_max_budget strict low_latency rotational wakeup bs "
-    "direct count start quiet mount loop tail most leaps reads read_ns apart same_group uneven0 uneven1 uneven "
-    "weight0 weight1 child0 child1 group0 group1 " + FEATURES + " " + WAKER_COLUMNS
+    "direct count start quiet mount loop tail most leaps reads read_ns log_size apart same_group uneven0 uneven1 "
+    "uneven weight0 weight1 child0 child1 group0 group1 " + FEATURES + " " + WAKER_COLUMNS
 )
 STEP = columns("host task service kind nr runs")
 STATE = columns(
     "until jiffies in_service busy raised_busy in_driver last_completion last_completed last_task max_budget "
     "budgets_assigned last_budget_start last_idling_start vtime serving latest rate rate_samples rate_sectors "
     "rate_sequential rate_first rate_last_dispatch rate_biggest wait_dispatch waited injected arrived_empty why fate "
-    "direct position mapped pattern"
+    "direct position mapped head pattern"
 )
 QUEUE = columns(
     "used child plain group_weight weight coeff nr dispatched busy wait residual max_budget budget service io_bound "

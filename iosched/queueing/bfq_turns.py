@@ -71,6 +71,7 @@ from .bfq_state import (
     PASSES,
     PREEMPTED,
     PREEMPTS,
+    SECTORS,
     TIMEOUT,
     TOO_IDLE,
     WAITED,
@@ -421,8 +422,23 @@ def walk(p, c, q, n, steps, first, last, now):
             if c.until <= now:
                 pass_time(p, c, q, now)
         else:
-            now = turn(p, c, q, n, step.task, sectors(p, c, step), step.service, now)
+            nr = sectors(p, c, step)
+            whole = before_wrap(p, c, step, nr)
+            now = turn(p, c, q, n, step.task, whole, step.service, now)
+            if whole < nr and c.fate == BY_LIMIT and q[1 - step.task].limit < 2:
+                now = turn(p, c, q, n, step.task, nr - whole, step.service, now)
     return now
+
+
+@jit
+def before_wrap(p, c, step, nr):
+    """Sectors of a request. A log write that crosses the end of the log is two, which the device takes at once unless
+    the injection limit lets only one in; once in thousands of writes, but BFQ's state may turn on it."""
+    if step.task == 0:
+        return nr
+    whole = min(nr, (p.log_size - c.head) // SECTORS * SECTORS)
+    c.head = c.head + nr if whole == nr else nr - whole
+    return whole if whole > 0 else nr
 
 
 @jit

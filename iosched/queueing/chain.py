@@ -93,7 +93,7 @@ class Chain:
 
     def spend(self, ns: Values) -> None:
         """Host time."""
-        self.gap = self.gap + ns
+        self.gap = self.gap + np.round(ns)
 
     def wake(self) -> None:
         """A task wakes up."""

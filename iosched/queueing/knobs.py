@@ -94,7 +94,8 @@ def _check_range(machine: Machine, job: Dd, key: str, values: np.ndarray) -> Non
 
 
 class Knobs:
-    """The numbers of a point in ns and pieces, each an array or a plain number."""
+    """The numbers of a point in ns and pieces, each an array or a plain number. Times are whole ns, as the simulator's:
+    BFQ's bistable states are that sensitive."""
 
     def __init__(self, machine: Machine, job: Dd, numbers: Numbers) -> None:
         device, host = machine.device, machine.host
@@ -104,13 +105,13 @@ class Knobs:
             return getattr(of, name) if given is None else given.astype(float)
 
         speed = value("host", host, "speed")
-        self.wakeup = value("host", host, "wakeup_us") * US / speed
-        self.request = value("host", host, "request_us" if machine.legacy else "request_mq_us") * US / speed
+        self.wakeup = np.round(value("host", host, "wakeup_us") * US / speed)
+        self.request = np.round(value("host", host, "request_us" if machine.legacy else "request_mq_us") * US / speed)
         fs = {Ext4: "ext4_us", XFS: "xfs_us", Raw: "raw_us"}[type(machine.filesystem)]
         self.filesystem = value("host", host, fs) * US / speed
-        self.completion = value("device", device, "completion_us") * US
+        self.completion = np.round(value("device", device, "completion_us") * US)
         flush = value("device", device, "flush_us")
-        self.flush = self.completion if flush is None else flush * US
+        self.flush = self.completion if flush is None else np.round(flush * US)
         self.depth = depth = value("device", device, "queue_depth")
         self.servers = np.minimum(value("device", device, "servers"), depth)
         self.max_bytes = 1024 * value("device", device, "max_sectors_kb")

@@ -60,7 +60,7 @@ def cfq_waits(machine: Machine, job: Dd, k: Knobs, chain: Chain, count: Values) 
     if not job.synchronous:
         switches.after_writes(k.count, chain.loop, machine.scheduler.nanoseconds("slice_sync", 100))
     waits = _mean_waits(switches, commands, rest, cycles)
-    return waits if job.synchronous else Waits(*(w / k.count for w in waits))
+    return waits if job.synchronous else Waits(*(w / k.count for w in waits[:3]))
 
 
 def _check_batches(machine: Machine, job: Dd, steps: list[Step]) -> None:
