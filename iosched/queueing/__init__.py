@@ -153,7 +153,7 @@ def closed_form(
     would merge). Beyond these it raises and does not guess.
 
     Against the simulator the time of an operation differs under CFQ by 1.1 % at most, over 19,000 random machines, and
-    is the same to 0.01 % in 95 % of them; under BFQ by 0.7 % at most, over 5,900, and is the same in 99 %. BFQ's cycles
+    is the same to 0.01 % in 95 % of them; under BFQ by 0.7 % at most, over 8,000, and is the same in 99 %. BFQ's cycles
     are walked one by one up to two million of all points together. A larger grid leaps over cycles that repeat, and
     takes the rest of a run for what it has seen: on 10,000 points that is the same as point by point in the median,
     within 10 % in nine of ten, and wrong by a factor where BFQ has two states and changes between them late (5.2).
