@@ -15,7 +15,7 @@ import os
 import platform
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -97,9 +97,16 @@ def jit(function: Callable) -> Callable:
     return compiled
 
 
-def entry(function: Callable) -> Callable:
-    """Compile an entry point: cached on disk, and runs without the GIL so that threads run scenarios in parallel."""
+def entry(function: Callable, sources: Iterable[Path] = ()) -> Callable:
+    """Compile an entry point: cached on disk, and runs without the GIL so that threads run scenarios in parallel.
+
+    `sources` are files outside the engine and the schedulers whose text can change it; it then has a cache folder of
+    its own beside the engine's.
+    """
     folder = writable_cache_folder() if jit_enabled() else None
+    if folder and sources:
+        digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:8]
+        folder = folder.with_name(f"{folder.name}-{digest}")
     with _numba_cache_in(folder or cache_folder()):
         return numba.njit(function, _nrt=False, error_model="numpy", cache=folder is not None, nogil=True)
 

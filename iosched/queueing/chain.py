@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ScenarioError
-from ..filesystems import XFS, Raw
+from ..filesystems import XFS, Ext4, Raw
 from ..scenario import Machine
 from ..schedulers import CFQ
 from ..workloads import Dd
@@ -41,7 +41,8 @@ class Step:
 class Chain:
     """One operation of dd, and what follows the last one, as lists of steps (sections 8 and 9).
 
-    `loop` is one operation, `tail` the fsync of `conv`; both end with host time. `gap` is host time that has been
+    `begin` are the reads that create the file, `loop` is one operation, `tail` the fsync of `conv`; these two end with
+    host time. `gap` is host time that has been
     counted but not yet followed by a command.
     """
 
@@ -51,6 +52,8 @@ class Chain:
         self.steps: list[Step] = []
         self.gap: Values = 0.0
         direct = "direct" in job.oflags
+        reads = self.fs.creation_reads if isinstance(self.fs, Ext4) else 0
+        self.begin = [Step(k.wakeup, "dd", k.completion + k.request, 1, True, self.insertion_runs)] * reads
         self.spend(k.filesystem * (1.0 if isinstance(self.fs, Raw) else BEFORE_DATA))
         if direct:
             fua = isinstance(self.fs, Raw) and job.synchronous and machine.version >= "6.0"
@@ -90,7 +93,7 @@ class Chain:
 
     def spend(self, ns: Values) -> None:
         """Host time."""
-        self.gap = self.gap + ns
+        self.gap = self.gap + np.round(ns)
 
     def wake(self) -> None:
         """A task wakes up."""

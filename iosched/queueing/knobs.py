@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import ScenarioError, unknown
 from ..filesystems import XFS, Ext4, Raw
 from ..scenario import Machine, Scenario
-from ..schedulers import CFQ
+from ..schedulers import BFQ, CFQ
 from ..workloads import Dd
 
 Values = np.ndarray | float
@@ -94,7 +94,8 @@ def _check_range(machine: Machine, job: Dd, key: str, values: np.ndarray) -> Non
 
 
 class Knobs:
-    """The numbers of a point in ns and pieces, each an array or a plain number."""
+    """The numbers of a point in ns and pieces, each an array or a plain number. Times are whole ns, as the simulator's:
+    BFQ's bistable states are that sensitive."""
 
     def __init__(self, machine: Machine, job: Dd, numbers: Numbers) -> None:
         device, host = machine.device, machine.host
@@ -104,13 +105,13 @@ class Knobs:
             return getattr(of, name) if given is None else given.astype(float)
 
         speed = value("host", host, "speed")
-        self.wakeup = value("host", host, "wakeup_us") * US / speed
-        self.request = value("host", host, "request_us" if machine.legacy else "request_mq_us") * US / speed
+        self.wakeup = np.round(value("host", host, "wakeup_us") * US / speed)
+        self.request = np.round(value("host", host, "request_us" if machine.legacy else "request_mq_us") * US / speed)
         fs = {Ext4: "ext4_us", XFS: "xfs_us", Raw: "raw_us"}[type(machine.filesystem)]
         self.filesystem = value("host", host, fs) * US / speed
-        self.completion = value("device", device, "completion_us") * US
+        self.completion = np.round(value("device", device, "completion_us") * US)
         flush = value("device", device, "flush_us")
-        self.flush = self.completion if flush is None else flush * US
+        self.flush = self.completion if flush is None else np.round(flush * US)
         self.depth = depth = value("device", device, "queue_depth")
         self.servers = np.minimum(value("device", device, "servers"), depth)
         self.max_bytes = 1024 * value("device", device, "max_sectors_kb")
@@ -125,9 +126,13 @@ class Knobs:
 
 def _idles(machine: Machine, numbers: Numbers) -> tuple[Values, Values]:
     """(slice_idle, group_idle) in ns: from the arrays, else what the scheduler's fields and its defaults say."""
-    if not isinstance(machine.scheduler, CFQ):
+    scheduler = machine.scheduler
+    if isinstance(scheduler, BFQ):
+        defaults = scheduler.idle_ns(), 0
+    elif isinstance(scheduler, CFQ):
+        defaults = scheduler.idle_defaults(machine.device.rotational)
+    else:
         return 0.0, 0.0
-    defaults = machine.scheduler.idle_defaults(machine.device.rotational)
     found = []
     for name, default in zip(("slice_idle", "group_idle"), defaults, strict=True):
         ms, us = numbers.get(f"scheduler.{name}"), numbers.get(f"scheduler.{name}_us")

@@ -32,11 +32,13 @@ SETTLED = 40  # cycles without a change after which a recursion of weight 1/8 is
 
 
 class Waits(NamedTuple):
-    """Idling an operation: waits, and ns waited for the window of dd or of the log's writer."""
+    """Idling an operation: waits, and ns waited for the window of dd or of the log's writer; of BFQ also the chances
+    (whose window, why it is open and what becomes of a request, *grid)."""
 
     idles: Values
     for_dd: Values
     for_log: Values
+    chances: np.ndarray | None = None
 
 
 def cfq_waits(machine: Machine, job: Dd, k: Knobs, chain: Chain, count: Values) -> Waits:
@@ -58,7 +60,7 @@ def cfq_waits(machine: Machine, job: Dd, k: Knobs, chain: Chain, count: Values) 
     if not job.synchronous:
         switches.after_writes(k.count, chain.loop, machine.scheduler.nanoseconds("slice_sync", 100))
     waits = _mean_waits(switches, commands, rest, cycles)
-    return waits if job.synchronous else Waits(*(w / k.count for w in waits))
+    return waits if job.synchronous else Waits(*(w / k.count for w in waits[:3]))
 
 
 def _check_batches(machine: Machine, job: Dd, steps: list[Step]) -> None:

@@ -117,11 +117,9 @@ def run(machine_name: str, experiment: str) -> Result:
     return simulate(m, [dd])
 
 
-def calculated(machine_name: str, experiment: str) -> float | None:
-    """Seconds a write by the closed form; None where it does not reach (BFQ)."""
+def calculated(machine_name: str, experiment: str) -> float:
+    """Seconds a write by the closed form."""
     m, dd = scenario(machine_name, experiment)
-    if m.scheduler_name == "bfq":
-        return None
     return float(closed_form(m, [dd]).time_per_op)
 
 
@@ -138,18 +136,16 @@ def evaluate(claim: Claim) -> Outcome:
     return Outcome(claim, simulated, calculated_value, kernel_value(claim))
 
 
-def _throughput(m: str, e: str) -> tuple[float, float | None]:
-    exact = calculated(m, e)
-    return run(m, e).bytes_per_s, 512 / exact if exact else None
+def _throughput(m: str, e: str) -> tuple[float, float]:
+    return run(m, e).bytes_per_s, 512 / calculated(m, e)
 
 
-def _time(m: str, e: str) -> tuple[float, float | None]:
+def _time(m: str, e: str) -> tuple[float, float]:
     return run(m, e).time_per_op, calculated(m, e)
 
 
-def _elapsed(m: str, e: str) -> tuple[float, float | None]:
-    exact = calculated(m, e)
-    return run(m, e).time_per_op * 10_000, exact * 10_000 if exact else None
+def _elapsed(m: str, e: str) -> tuple[float, float]:
+    return run(m, e).time_per_op * 10_000, calculated(m, e) * 10_000
 
 
 def _slowdown(m: str, e: str) -> tuple[float, float]:
