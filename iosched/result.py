@@ -14,10 +14,12 @@ import numpy as np
 
 from .ddline import dd_lines
 from .engine import codes as c
+from .engine.iolatency import UNLIMITED
 from .engine.state import State
 from .engine.tasks import HISTOGRAM_SUB
 from .errors import ScenarioError
 from .filesystems import XFS
+from .fio import Fio, summary_line
 from .scenario import Scenario
 from .workloads import Dbench, Dd
 
@@ -156,6 +158,38 @@ class Result:
             f" {'Flush':<22}{n:>8}{mean:>10.3f}{worst:>10.3f}",
             f"Throughput {rate:g} MB/sec  {len(rows)} clients  {len(rows)} procs  max_latency={worst:.3f} ms",
         ]
+
+    @property
+    def fio_lines(self) -> list[str]:
+        """One line a fio job: IOPS, bandwidth, latencies."""
+        return [
+            summary_line(
+                job, r.operations, r.bytes_per_s, r.elapsed_s,
+                (r.latency_mean_s, r.latency_p50_s, r.latency_p99_s, r.latency_max_s),
+            )
+            for r, job in zip(self.jobs.itertuples(), self.scenario.jobs, strict=True)
+            if isinstance(job, Fio)
+        ]  # fmt: skip
+
+    @cached_property
+    def io_latency(self) -> pd.DataFrame:
+        """io.latency at the end of the run, one row a cgroup below the root: target_us (NaN without one), depth (bios
+        that it may have in flight; NaN is unlimited), in_flight, use_delay. Empty where no group has a target."""
+        import pandas as pd
+
+        rows = []
+        for path, g in zip(self.scenario.machine.cgroups.paths, self.state.latency, strict=False):
+            if path != "/" and self.state.devices[0].io_latency:
+                rows.append(
+                    {
+                        "cgroup": path,
+                        "target_us": int(g.target) / 1000 if g.target else np.nan,
+                        "depth": np.nan if g.depth == UNLIMITED else int(g.depth),
+                        "in_flight": int(g.inflight),
+                        "use_delay": int(g.use_delay),
+                    }
+                )
+        return pd.DataFrame(rows, columns=["cgroup", "target_us", "depth", "in_flight", "use_delay"])
 
     # -----------------------------------------------------------------------------------------------------------------
     # where the time went
@@ -300,7 +334,7 @@ class Result:
 
     def __repr__(self) -> str:
         budget = self.time_budget
-        lines = "\n".join(self._titled_dd_lines() + self.dbench_lines)
+        lines = "\n".join(self._titled_dd_lines() + self.dbench_lines + self.fio_lines)
         shown = budget.assign(share=(budget.share * 100).round(1), per_op_us=(budget.per_op_s * 1e6).round(1))
         return (
             f"{lines}\n\n{self.iostat.round(2).to_string(index=False)}\n\n"
