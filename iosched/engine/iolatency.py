@@ -207,12 +207,24 @@ def timer_fired(s, d):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# the way back to user space
+# the task
+
+
+@jit
+def congested(s, d, group):
+    """Is one of the task's groups at its lowest depth and still in the way? Readahead stops for it."""
+    if s.devices[d].io_latency == 0:
+        return False
+    while group != ROOT:
+        if s.latency[row_of(s, d, group)].use_delay > 0:
+            return True
+        group = s.groups[group].parent
+    return False
 
 
 @jit
 def debt(s, d, group):
-    """Nanoseconds to wait there: the largest debt among the task's groups, which is paid with it."""
+    """Nanoseconds to wait on the way back to user space: the largest debt among the task's groups, which is paid so."""
     longest = 0
     while group != ROOT:
         g = s.latency[row_of(s, d, group)]

@@ -4,7 +4,7 @@ No page is found in the cache twice (fio invalidates it, and its files are large
 sequential reader finds there is what readahead brought. Source: spec block-layer section 10, traps 20 and 28.
 """
 
-from . import block, slots
+from . import block, iolatency, slots
 from .clock import schedule
 from .codes import EV_TASK, F_RAHEAD, NONE, PAGE, PAGE_SECTORS, READ, T_WAIT_SLOT, T_YIELDED
 from .jit import jit, out_of_line
@@ -55,7 +55,8 @@ def buffered_read(s, task, nbytes):
     """read(2) through the page cache, a window's worth of pages a step. True when the bytes are copied.
 
     The page with the marker starts the next window before anything is waited for, so that a reader which waits for one
-    window has the next in flight.
+    window has the next in flight. A cgroup that io.latency holds at its lowest depth reads page by page (recalled; a
+    real 4.19 with a target of 200 us sends 5,000 whole windows in four seconds, and 6,000 single pages at their end).
     """
     out_of_line()
     t = s.tasks[task]
@@ -77,10 +78,15 @@ def buffered_read(s, task, nbytes):
             return True
         page = f.position // PAGE
         if page >= st.end:
-            first_window(s, st, page, (st.left + f.position % PAGE + PAGE - 1) // PAGE)
+            if iolatency.congested(s, t.dev, t.group):
+                open_window(s, st, page, 1, 0)
+            else:
+                first_window(s, st, page, (st.left + f.position % PAGE + PAGE - 1) // PAGE)
             continue
         if page == st.marker:
-            next_window(s, st)
+            st.marker = NONE
+            if not iolatency.congested(s, t.dev, t.group):
+                next_window(s, st)
             continue
         slot = st.first_slot + st.window
         if page < st.begin:
