@@ -24,7 +24,7 @@ from .host import fitted_host
 from .laws import check_laws
 from .programs import compile_scenario
 from .scenario import Machine, Scenario
-from .workloads import Dd
+from .workloads import Job
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,7 +102,7 @@ METRICS: dict[str, Callable[[Scenario, State], float]] = {
 
 def sweep(
     machine: Machine,
-    jobs: Sequence[Dd] | Dd,
+    jobs: Sequence[Job] | Job,
     over: Mapping[str, Iterable[Any]],
     *,
     metrics: Sequence[str] = DEFAULT_METRICS,
@@ -152,7 +152,7 @@ def sweep(
     return frame
 
 
-def scenario_at(machine: Machine, jobs: Sequence[Dd] | Dd, changes: Mapping[str, Any]) -> Scenario:
+def scenario_at(machine: Machine, jobs: Sequence[Job] | Job, changes: Mapping[str, Any]) -> Scenario:
     """The scenario with some knobs changed; names as in `sweep`.
 
     Whole parts change together and before their parameters, so that a kernel and a scheduler which fit only each other
@@ -192,9 +192,9 @@ def scenario_at(machine: Machine, jobs: Sequence[Dd] | Dd, changes: Mapping[str,
         raise ScenarioError(f"{error} (At {where}.)") from None
 
 
-def _changed_job(job: Dd, knob: str, name: str, value: Any) -> Dd:
-    if name not in Dd.__dataclass_fields__:
-        raise unknown(knob, name, Dd.__dataclass_fields__)
+def _changed_job(job: Job, knob: str, name: str, value: Any) -> Job:
+    if name not in job.__dataclass_fields__:
+        raise unknown(knob, name, job.__dataclass_fields__)
     return replace(job, **{name: value})
 
 
@@ -207,7 +207,7 @@ def _knobs(base: Scenario, part: str, rest: str) -> list[str]:
         for f in fields(getattr(base.machine, n))
         if "low" in f.metadata
     ]
-    jobs = [f"job.{f.name}" for f in fields(Dd) if f.name != "name"]
+    jobs = list(dict.fromkeys(f"job.{f.name}" for job in base.jobs for f in fields(job) if f.name != "name"))
     return parts + dotted + jobs if rest or part not in parts else parts
 
 

@@ -275,7 +275,7 @@ jobs = [random_reader(cgroup="t", runtime={seconds}),
         sequential_reader(bs="64k", numjobs=3, cgroup="i", runtime={seconds}),
         fio("randwrite", direct=True, ioengine="libaio", iodepth=6, cgroup="i", runtime={seconds}),
         sequential_writer(cgroup="i", runtime={seconds})]
-m = io.Machine(kernel="6.1", device=io.devices.nvme(write_cache=True), scheduler="{scheduler}",
+m = io.Machine(kernel="6.1", device=io.devices.nvme(completion_us=800, write_cache=True), scheduler="{scheduler}",
                cgroups=[Cgroup("t", io_latency_us=90), "i"])
 r = io.simulate(m, jobs, trace=True, until={seconds})
 print(len(r.trace), hashlib.sha256(r.trace.tobytes()).hexdigest())
@@ -286,7 +286,7 @@ print(len(r.trace), hashlib.sha256(r.trace.tobytes()).hexdigest())
 def test_the_trace_is_the_same_with_and_without_the_compiler(scheduler):
     code = TRACE.format(scheduler=scheduler, seconds=0.13)
     plain = python(code, NUMBA_DISABLE_JIT="1")
-    assert int(plain.split()[0]) > 3000
+    assert int(plain.split()[0]) > 1000
     assert python(code) == plain
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..devices import Channels
 from ..errors import ScenarioError
 from ..scenario import Machine, Scenario
 from ..schedulers import CFQ
@@ -135,9 +136,20 @@ def closed_form(
         raise ScenarioError(f"over: the shapes do not broadcast: {shapes}; add axes with [:, None].") from None
     fields = np.empty((len(ClosedForm.__dataclass_fields__), *shape))
     for point, where, numbers in points(machine, scenario.jobs[0], axes, shape):
+        _check_scope(*point)
         answer = _answer(*point, numbers, exact_start)
         fields[(slice(None), *where)] = answer if answer.ndim > 1 or not shape else answer[:, None]
     return ClosedForm(*fields)
+
+
+def _check_scope(machine: Machine, job: Dd) -> None:
+    """The formulas know dd, and commands that all take the same time."""
+    if not isinstance(job, Dd):
+        raise ScenarioError(f"jobs: {job.name!r} is no dd, which alone the closed form answers for; simulate() it.")
+    if isinstance(machine.device, Channels):
+        raise ScenarioError(
+            "device: its commands take longer the larger they are, beyond the closed form; simulate() it."
+        )
 
 
 def _answer(machine: Machine, job: Dd, numbers: Numbers, exact_start: bool) -> np.ndarray:

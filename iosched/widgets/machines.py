@@ -13,7 +13,7 @@ from ..devices import ConstantTime, null
 from ..host import fitted_host
 from ..scenario import Machine
 from ..schedulers import SCHEDULERS, available
-from ..workloads import Dd
+from ..workloads import Dd, Fio
 
 WRITES = 300  # a run of the explorer
 
@@ -122,5 +122,6 @@ def _call(value: Any) -> str:
         return repr(value)
     given = [f"{f.name}={getattr(value, f.name)!r}" for f in fields(value) if getattr(value, f.name) != f.default]
     name = type(value).__name__
-    door = {ConstantTime: "io.devices.ConstantTime", Dd: "io.workloads.dd"}.get(type(value), f"io.{name}")
+    folder = "devices." if isinstance(value, ConstantTime) else "workloads." if isinstance(value, Fio) else ""
+    door = "io.workloads.dd" if isinstance(value, Dd) else f"io.{folder}{name}"
     return f"{door}({', '.join(given)})"
