@@ -7,6 +7,8 @@ import re
 import numpy as np
 import pytest
 from helpers import python
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import iosched as io
 from iosched.data import data_file
@@ -366,3 +368,53 @@ cgroup = "others"
 
 def test_the_sequential_writers_sync_each_write_and_the_reader_reads():
     assert sequential_writer().fdatasync == 1 and sequential_writer().writes and not sequential_reader().writes
+
+
+jobs = st.builds(
+    lambda rw, kb, depth, direct, group, loops, sync, overwrite: fio(
+        rw,
+        kb * 1024,
+        "2M",
+        direct=direct or depth > 1 or (rw.endswith("write") and not sync),
+        ioengine="libaio" if depth > 1 and not sync else "sync",
+        iodepth=1 if sync else depth,
+        fdatasync=int(sync and rw.endswith("write")),
+        overwrite=overwrite,
+        cgroup=group,
+        loops=loops,
+        runtime=0.2,
+        thinktime_us=100.0 * (kb % 3),
+    ),
+    st.sampled_from(["read", "write", "randread", "randwrite"]),
+    st.sampled_from([4, 12, 64, 1024]),
+    st.integers(1, 9),
+    st.booleans(),
+    st.sampled_from(["/", "a", "a/b", "c"]),
+    st.integers(1, 3),
+    st.booleans(),
+    st.booleans(),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    work=st.lists(jobs, min_size=1, max_size=5),
+    kernel_scheduler=st.sampled_from([("4.19", s) for s in ("noop", "deadline", "cfq", "none", "bfq")]
+                                     + [("6.1", s) for s in ("none", "mq-deadline", "bfq")]),
+    filesystem=st.sampled_from(["raw", "ext4", "xfs"]),
+    device=st.builds(io.devices.nvme, queue_depth=st.sampled_from([1, 4, 64]), servers=st.integers(1, 8),
+                     write_cache=st.booleans(), max_sectors_kb=st.sampled_from([64, 1280])),
+    targets=st.sampled_from([(None, None), (100, None), (None, 2000), (100, 300)]),
+)  # fmt: skip
+def test_any_mix_keeps_the_laws_and_does_all_its_operations(work, kernel_scheduler, filesystem, device, targets):
+    """simulate() checks the laws of `iosched.laws`: requests, sectors, Little, and io.latency's places."""
+    kernel, scheduler = kernel_scheduler
+    groups = [io.Cgroup("a", io_latency_us=targets[0]), io.Cgroup("a/b", io_latency_us=targets[1]), "c"]
+    machine = io.Machine(kernel=kernel, scheduler=scheduler, filesystem=filesystem, device=device, cgroups=groups)
+    result = io.simulate(machine, work)
+    for row, job in zip(result.jobs.itertuples(), work, strict=True):
+        assert row.bytes == row.operations * job.bs
+        assert row.operations == job.operations or row.elapsed_s > job.runtime
+        assert row.operations == 0 or 0 < row.latency_mean_s <= row.latency_max_s < 10
+    read = sum(row.bytes for row, job in zip(result.jobs.itertuples(), work, strict=True) if not job.writes)
+    assert 512 * int(result.state.devices[0].sectors_read) >= read
