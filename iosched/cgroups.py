@@ -125,9 +125,9 @@ class Cgroups:
 
     def __repr__(self) -> str:
         below = {p: g for p, g in self._groups.items() if p != ROOT}
-        if any(g != Cgroup(p, g.weight) for p, g in below.items()):
-            return f"Cgroups({list(below.values())})"
-        return f"Cgroups({ {p: g.weight for p, g in below.items()} })"
+        plain = all(g == Cgroup(p, g.weight) for p, g in below.items())
+        groups = {p: g.weight for p, g in below.items()} if plain else list(below.values())
+        return f"Cgroups({groups}{'' if self.version is None else f', version={self.version}'})"
 
 
 def normalise(path: str, field: str = "cgroup") -> str:

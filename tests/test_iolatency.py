@@ -208,5 +208,5 @@ def test_what_a_kernel_could_not_be_given_is_refused_in_one_sentence(make, words
 
 
 def test_cgroups_show_their_targets():
-    shown = repr(Cgroups([Cgroup("a", io_latency_us=10), "b"]))
-    assert eval(shown, {"Cgroups": Cgroups, "Cgroup": Cgroup}) == Cgroups([Cgroup("a", io_latency_us=10), "b"])
+    for one in (Cgroups([Cgroup("a", io_latency_us=10), "b"]), Cgroups({"a": 10}, version=2), Cgroups()):
+        assert eval(repr(one), {"Cgroups": Cgroups, "Cgroup": Cgroup}) == one
