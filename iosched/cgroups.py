@@ -7,9 +7,10 @@ system places them elsewhere; buffered async writeback belongs to the root on cg
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .errors import ScenarioError, number, unknown
+from .knobs import named
 
 ROOT = "/"
 DEFAULT_WEIGHT = 500  # cgroup v1: 10..1000, default 500, root 1000 (spec block-layer 1.1)
@@ -17,9 +18,11 @@ ROOT_WEIGHT = 1000
 DEFAULT_BFQ_WEIGHT = 100  # spec bfq-and-controllers section 7
 
 
+@named
 @dataclass(frozen=True)
 class Cgroup:
-    """One cgroup: blkio.weight and blkio.leaf_weight of cgroup v1 (CFQ), and BFQ's own blkio.bfq.weight, 1 to 1000.
+    """One cgroup: blkio.weight and blkio.leaf_weight of cgroup v1 (CFQ), BFQ's own blkio.bfq.weight, 1 to 1000, and
+    the target of io.latency in microseconds (cgroup v2, since 4.19; None is off).
 
     >>> Cgroup("user.slice").weight
     500
@@ -29,12 +32,14 @@ class Cgroup:
     weight: int = DEFAULT_WEIGHT
     leaf_weight: int | None = None
     bfq_weight: int = DEFAULT_BFQ_WEIGHT
+    io_latency_us: float | None = None
 
 
 class Cgroups:
     """The tree. Parents come into being with their children; the root is always there.
 
     Give paths, or a mapping from path to weight. Without arguments it is what systemd makes: system.slice, user.slice.
+    `version` is that of the cgroup interface; None is 2 where a group has an io.latency target, else open.
 
     >>> Cgroups(["a/b"]).paths
     ('/', 'a', 'a/b')
@@ -42,7 +47,14 @@ class Cgroups:
     10
     """
 
-    def __init__(self, groups: Iterable[str] | Mapping[str, int] | Iterable[Cgroup] | None = None) -> None:
+    def __init__(
+        self,
+        groups: Iterable[str] | Mapping[str, int] | Iterable[Cgroup] | None = None,
+        version: int | None = None,
+    ) -> None:
+        if version not in (None, 1, 2):
+            raise ScenarioError(f"cgroups.version: {version!r} is not allowed; give 1, 2, or None.")
+        self.version = version
         if groups is None:
             groups = ["system.slice", "user.slice"]
         if isinstance(groups, str) or not isinstance(groups, Iterable):
@@ -64,10 +76,28 @@ class Cgroups:
         if leaf is not None:
             number(f"cgroups[{path!r}].leaf_weight", leaf, 10, 1000, integer=True)
         number(f"cgroups[{path!r}].bfq_weight", group.bfq_weight, 1, 1000, integer=True)
+        if group.io_latency_us is not None:
+            self._check_io_latency(path, group)
         parent = parent_of(path)
         if parent is not None and parent not in self._groups:
             self._add(Cgroup(parent))
-        self._groups[path] = Cgroup(path, group.weight, leaf, group.bfq_weight)
+        self._groups[path] = replace(group, path=path)
+
+    def _check_io_latency(self, path: str, group: Cgroup) -> None:
+        """io.latency is a file of cgroup v2's groups other than the root; 0 would be no target."""
+        field = f"cgroups[{path!r}].io_latency_us"
+        if group.io_latency_us == 0:
+            raise ScenarioError(f"{field}: a target of 0 is none; give at least 1 us, or None to switch it off.")
+        number(field, group.io_latency_us, 1, 1e9, "us")
+        if path == ROOT:
+            raise ScenarioError(f"{field}: the root has no io.latency; give the target to a group below it.")
+        if self.version == 1 or group.leaf_weight is not None:
+            raise ScenarioError(f"{field}: cgroup v1 has no io.latency; give cgroups of version 2 (no leaf_weight).")
+
+    @property
+    def targets_us(self) -> dict[str, float]:
+        """io.latency's target of each group that has one."""
+        return {p: g.io_latency_us for p, g in self._groups.items() if g.io_latency_us is not None}
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -88,13 +118,16 @@ class Cgroups:
         return self.paths.index(self.of(path, field).path)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Cgroups) and self._groups == other._groups
+        return isinstance(other, Cgroups) and (self._groups, self.version) == (other._groups, other.version)
 
     def __hash__(self) -> int:
         return hash(tuple(self._groups.values()))
 
     def __repr__(self) -> str:
-        return f"Cgroups({ {p: g.weight for p, g in self._groups.items() if p != ROOT} })"
+        below = {p: g for p, g in self._groups.items() if p != ROOT}
+        plain = all(g == Cgroup(p, g.weight) for p, g in below.items())
+        groups = {p: g.weight for p, g in below.items()} if plain else list(below.values())
+        return f"Cgroups({groups}{'' if self.version is None else f', version={self.version}'})"
 
 
 def normalise(path: str, field: str = "cgroup") -> str:

@@ -38,9 +38,34 @@ def check_laws(s: State, stop: int) -> None:
         _equal("sectors in = sectors out + in flight", dev.sectors_in, dev.sectors_out + waiting)
         _equal("busy + held + empty = elapsed", dev.busy_ns + dev.held_ns + dev.empty_ns, dev.accounted_at - epoch)
         _most("device time served, at most elapsed x servers", dev.served_ns, _served_bound(s, dev, now - epoch, now))
+        if dev.io_latency:
+            _places(s, d, live)
         idle = s.idle[d * n_idle : (d + 1) * n_idle]
         _most("idling that held requests, at most all idling", idle.held_ns.sum(), _idle_total(idle, dev, now))
         _most("held time, at least what idling explains", idle.held_ns.sum(), dev.held_ns)
+
+
+def _places(s: State, d: int, live) -> None:
+    """io.latency: what a group has in flight is its bios in the device or the scheduler, and those just let in."""
+    held = dict.fromkeys(range(int(s.sim[0].n_groups)), 0)
+    for r in live:
+        bi = int(r.bios)
+        while bi != c.NONE:
+            if s.bios[bi].tracked:
+                _climb(s, held, int(s.tasks[s.bios[bi].task].group), 0)
+            bi = int(s.bios[bi].next)
+    for t in s.tasks[s.tasks.climb != c.NONE]:
+        _climb(s, held, int(t.group), int(t.climb))
+    for group, n in held.items():
+        if group != 0:
+            _equal("io.latency's places = bios that hold them", s.latency[d * len(held) + group].inflight, n)
+
+
+def _climb(s: State, held: dict[int, int], group: int, to: int) -> None:
+    """Count one place in each group from `group` up to, but not in, `to`."""
+    while group != to:
+        held[group] += 1
+        group = int(s.groups[group].parent)
 
 
 def _served_bound(s: State, dev, elapsed: int, now: int) -> int:

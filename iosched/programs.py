@@ -12,18 +12,21 @@ from pathlib import Path
 import numpy as np
 
 from .cgroups import parent_of
+from .devices import Channels
 from .engine import codes as c
+from .engine import iolatency
 from .engine.clock import schedule
 from .engine.loop import run
 from .engine.state import State, allocate
 from .engine.tables import OP, STEP
 from .errors import ScenarioError
 from .filesystems import XFS, Ext4, Raw
+from .fio_programs import fill_streams, fio_program, slots_of
 from .loads import read_load
 from .scenario import Machine, Scenario
 from .schedulers import BFQ, CFQ, SCHEDULERS, Deadline
 from .schedulers.cfq_state import BE
-from .workloads import IOCLASSES, Dbench, Dd, Job
+from .workloads import IOCLASSES, Dbench, Dd, Fio, Job
 
 PARTITION_SECTORS = 1 << 34  # 8 TiB a partition
 FILE_AREA = 266_240  # where a partition's files begin, its log begins at LOG_AREA (as on the measured file systems)
@@ -62,6 +65,8 @@ def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
         ops=ops,
         steps=steps_of(scenario),
         n_seconds=sum(seconds_of(job) for job in scenario.jobs),
+        n_streams=sum(isinstance(job, Fio) for job in scenario.jobs),
+        n_slots=sum(slots_of(job) for job in scenario.jobs),
         n_files=len(scenario.jobs),
         n_journals=len(partitions),
         n_groups=len(machine.cgroups.paths),
@@ -72,12 +77,14 @@ def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
         with_cfq=isinstance(machine.scheduler, CFQ),
         with_deadline=isinstance(machine.scheduler, Deadline),
         with_bfq=isinstance(machine.scheduler, BFQ),
+        with_io_latency=bool(machine.cgroups.targets_us),
     )
     fill_sim(s, scenario)
     fill_device(s, machine, nr_requests)
     fill_groups(s, machine)
     fill_bfq(s, machine)
     fill_jobs(s, scenario, partitions, starts)
+    fill_streams(s, scenario)
     fill_workers(s, scenario, partitions, starts)
     if isinstance(fs, Ext4) and fs.quiet_before is not None:
         live_through_mount(s, round(fs.quiet_before * c.SEC))
@@ -87,8 +94,12 @@ def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
     for task, job in enumerate(scenario.jobs):
         if isinstance(job, Dbench):
             s.tasks[task].counting_from += sim.epoch
+        if isinstance(job, Dbench | Fio):
             s.tasks[task].stop_at += sim.epoch
+        if isinstance(job, Fio):
+            s.streams[s.tasks[task].stream].due += sim.epoch
         put_event(s, int(sim.epoch) + round(job.start * c.SEC), c.EV_TASK, task)
+    s.latency.window_start = sim.epoch
     return s
 
 
@@ -115,6 +126,8 @@ def live_through_mount(s: State, quiet_ns: int) -> None:
 
 def program_of(machine: Machine, job: Job) -> Program:
     """What one process does."""
+    if isinstance(job, Fio):
+        return fio_program(machine, job, cpu_ns(machine, WRITE_SHARE), [*write_back(), *durable_if_changed(machine)])
     return dbench_program(machine, job) if isinstance(job, Dbench) else dd_program(machine, job)
 
 
@@ -275,6 +288,8 @@ def fill_device(s: State, machine: Machine, nr_requests: int) -> None:
     dev.depth = device.queue_depth
     dev.servers = min(device.servers, device.queue_depth)
     dev.completion_ns = round(device.completion_us * c.USEC)
+    if isinstance(device, Channels):
+        dev.sector_ps = round(512e6 / device.bandwidth_MBs)
     dev.flush_ns = dev.completion_ns if device.flush_us is None else round(device.flush_us * c.USEC)
     dev.write_cache = int(device.write_cache)
     dev.fua = int(device.fua)
@@ -299,6 +314,21 @@ def fill_groups(s: State, machine: Machine) -> None:
             row.parent = s.groups[g].parent
             row.weight = group.weight
             row.leaf_weight = group.weight if group.leaf_weight is None else group.leaf_weight
+    if machine.cgroups.targets_us:
+        fill_latency(s, machine)
+
+
+def fill_latency(s: State, machine: Machine) -> None:
+    """io.latency: targets, windows (16 targets, within 100 ms and 1 s), and nothing limited yet."""
+    s.devices[0].io_latency = 1
+    s.latency.depth = iolatency.UNLIMITED
+    s.latency.seen = s.latency.cookie = iolatency.COOKIE
+    s.latency.scale_group = c.NONE
+    s.latency.changed_at = -iolatency.BETWEEN_STEPS
+    for path, target in machine.cgroups.targets_us.items():
+        row = s.latency[machine.cgroups.index(path)]
+        row.target = round(target * c.USEC)
+        row.window = min(max(16 * row.target, 100 * c.MSEC), c.SEC)
 
 
 def fill_bfq(s: State, machine: Machine) -> None:
@@ -362,33 +392,47 @@ def fill_load(t: np.record, job: Dbench, loads: list[str | Path | None], first_s
 
 def lay_out_files(s: State, scenario: Scenario) -> None:
     """Place the files of each partition. A growing file gets its blocks an extent at a time, so the extents of
-    files that grow side by side alternate; one file by itself, and each job on a raw device, has one piece.
+    files that grow side by side alternate; one file by itself, each job on a raw device, and fio's files, which are
+    there when it begins, have one piece.
 
     Raises ScenarioError if a partition is full.
     """
     raw = isinstance(scenario.machine.filesystem, Raw)
     for partition in {job.partition for job in scenario.jobs}:
         rows = [i for i, job in enumerate(scenario.jobs) if job.partition == partition]
-        lengths = [sectors_of(scenario.jobs[i]) for i in rows]
-        extent = max(EXTENT_SECTORS, *(getattr(scenario.jobs[i], "bs", 0) // 512 for i in rows))
-        if raw or len(rows) == 1:
-            extent = -(-max(lengths) // EXTENT_SECTORS) * EXTENT_SECTORS
+        laid_out = [i for i in rows if isinstance(scenario.jobs[i], Fio)]
+        growing = [i for i in rows if i not in laid_out]
         first = partition * PARTITION_SECTORS + FILE_AREA
-        end = FILE_AREA + len(rows) * -(-max(lengths) // extent) * extent
-        if end > LOG_AREA:
+        end = place_files(s, scenario, growing, first, alternate=not raw and len(growing) > 1)
+        end = place_files(s, scenario, laid_out, end, alternate=False)
+        if end - partition * PARTITION_SECTORS > LOG_AREA:
             room = (LOG_AREA - FILE_AREA) * 512
+            job = scenario.jobs[rows[0]]
             raise ScenarioError(
-                f"{scenario.jobs[rows[0]].name}.count: the files of partition {partition} are larger than its "
-                f"{room / 1e12:.1f} TB; give fewer or smaller writes, or another partition."
+                f"{job.name}.{'size' if isinstance(job, Fio) else 'count'}: the files of partition {partition} are "
+                f"larger than its {room / 1e12:.1f} TB; give fewer or smaller writes, or another partition."
             )
-        for k, i in enumerate(rows):
-            s.files[i].first = first + k * extent
-            s.files[i].extent = extent
-            s.files[i].stride = len(rows) * extent
+
+
+def place_files(s: State, scenario: Scenario, rows: list[int], first: int, *, alternate: bool) -> int:
+    """Place files from a sector on, one behind the other or in turns; returns where they end."""
+    if not rows:
+        return first
+    longest = max(sectors_of(scenario.jobs[i]) for i in rows)
+    extent = max(EXTENT_SECTORS, *(getattr(scenario.jobs[i], "bs", 0) // 512 for i in rows))
+    if not alternate:
+        extent = -(-longest // EXTENT_SECTORS) * EXTENT_SECTORS
+    for k, i in enumerate(rows):
+        s.files[i].first = first + k * extent
+        s.files[i].extent = extent
+        s.files[i].stride = len(rows) * extent
+    return first + len(rows) * -(-longest // extent) * extent
 
 
 def sectors_of(job: Job) -> int:
-    """Length of the file that a job writes."""
+    """Length of a job's file."""
+    if isinstance(job, Fio):
+        return -(-job.size // 512)
     return DBENCH_SECTORS if isinstance(job, Dbench) else -(-job.bs * job.count // 512)
 
 

@@ -15,11 +15,13 @@ import numpy as np
 from .dbenchlines import dbench_lines, dbench_table
 from .ddline import dd_lines
 from .engine import codes as c
+from .engine.iolatency import UNLIMITED
 from .engine.state import State
 from .engine.tables import TABLES
 from .engine.tasks import HISTOGRAM_SUB
 from .errors import ScenarioError
 from .filesystems import XFS
+from .fio import Fio, summary_line
 from .scenario import Scenario
 from .workloads import Dbench, Dd
 
@@ -157,6 +159,38 @@ class Result:
         """What dbench prints at its end; nothing without dbench."""
         rows = self.jobs[[isinstance(job, Dbench) for job in self.scenario.jobs]]
         return dbench_lines(self.dbench_table, float(rows.bytes_per_s.sum()), len(rows)) if len(rows) else []
+
+    @property
+    def fio_lines(self) -> list[str]:
+        """One line a fio job: IOPS, bandwidth, latencies."""
+        return [
+            summary_line(
+                job, r.operations, r.bytes_per_s, r.elapsed_s,
+                (r.latency_mean_s, r.latency_p50_s, r.latency_p99_s, r.latency_max_s),
+            )
+            for r, job in zip(self.jobs.itertuples(), self.scenario.jobs, strict=True)
+            if isinstance(job, Fio)
+        ]  # fmt: skip
+
+    @cached_property
+    def io_latency(self) -> pd.DataFrame:
+        """io.latency at the end of the run, one row a cgroup below the root: target_us (NaN without one), depth (bios
+        that it may have in flight; NaN is unlimited), in_flight, use_delay. Empty where no group has a target."""
+        import pandas as pd
+
+        rows = []
+        for path, g in zip(self.scenario.machine.cgroups.paths, self.state.latency, strict=False):
+            if path != "/" and self.state.devices[0].io_latency:
+                rows.append(
+                    {
+                        "cgroup": path,
+                        "target_us": int(g.target) / 1000 if g.target else np.nan,
+                        "depth": np.nan if g.depth == UNLIMITED else int(g.depth),
+                        "in_flight": int(g.inflight),
+                        "use_delay": int(g.use_delay),
+                    }
+                )
+        return pd.DataFrame(rows, columns=["cgroup", "target_us", "depth", "in_flight", "use_delay"])
 
     # -----------------------------------------------------------------------------------------------------------------
     # where the time went
@@ -319,7 +353,7 @@ class Result:
 
     def __repr__(self) -> str:
         budget = self.time_budget
-        lines = "\n".join(self._titled_dd_lines() + self.dbench_lines)
+        lines = "\n".join(self._titled_dd_lines() + self.dbench_lines + self.fio_lines)
         shown = budget.assign(share=(budget.share * 100).round(1), per_op_us=(budget.per_op_s * 1e6).round(1))
         return (
             f"{lines}\n\n{self.iostat.round(2).to_string(index=False)}\n\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +15,7 @@ from .filesystems import XFS, Ext4, Raw, filesystem
 from .host import Host, fitted_host
 from .kernels import Kernel
 from .knobs import named
-from .workloads import MOST_PROCESSES, Dbench, Job
+from .workloads import MOST_PROCESSES, Dbench, Fio, Job
 
 
 @named
@@ -58,6 +59,11 @@ class Machine:
         for field in ("jbd2_cgroup", "worker_cgroup"):
             if hasattr(self.filesystem, field):
                 self.cgroups.of(getattr(self.filesystem, field), f"filesystem.{field}")  # type: ignore[union-attr]
+        for path in self.cgroups.targets_us:  # type: ignore[union-attr]
+            if kernel < "4.19":
+                raise ScenarioError(
+                    f"cgroups[{path!r}].io_latency_us: kernel {kernel} has no io.latency; it came with 4.19."
+                )
         if self.nr_requests is not None:
             number("nr_requests", self.nr_requests, 4, 65536, "requests", integer=True)
 
@@ -119,7 +125,7 @@ class Scenario:
         if not isinstance(self.machine, Machine):
             raise ScenarioError(f"machine: {self.machine!r} is not a machine; give an iosched.Machine.")
         jobs = (self.jobs,) if isinstance(self.jobs, Job) else tuple(self.jobs)
-        jobs = tuple(one for job in jobs for one in (job.expanded() if isinstance(job, Dbench) else (job,)))
+        jobs = tuple(one for job in jobs for one in (job.expanded() if isinstance(job, Dbench | Fio) else (job,)))
         object.__setattr__(self, "jobs", jobs)
         if not jobs:
             raise ScenarioError("jobs: the list is empty, so nothing can ever happen; give at least one job.")
@@ -128,6 +134,17 @@ class Scenario:
         for job in jobs:
             if not isinstance(job, Job):
                 raise ScenarioError(
-                    f"jobs: {job!r} is not a job; give one of iosched.workloads, such as dd() or dbench()."
+                    f"jobs: {job!r} is not a job; give one of iosched.workloads, such as dd(), dbench() or fio()."
                 )
+            self._warn_of_ignored_class(job)
             self.machine.cgroups.of(job.cgroup, f"{job.name}.cgroup")  # type: ignore[union-attr]
+
+    def _warn_of_ignored_class(self, job: Job) -> None:
+        """The kernel takes any ionice; some schedulers do not look at it."""
+        name = self.machine.scheduler_name
+        knows = name in ("cfq", "bfq") or (name == "mq-deadline" and self.machine.version >= "5.14")
+        if job.ioclass != "best-effort" and not knows:
+            warnings.warn(
+                f"{job.name}.ioclass: {name} of kernel {self.machine.kernel} takes no notice of {job.ioclass!r}.",
+                stacklevel=4,
+            )

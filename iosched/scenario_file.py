@@ -22,9 +22,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from . import workloads
-from .cgroups import Cgroups
-from .devices import null
+from . import devices, workloads
+from .cgroups import Cgroup, Cgroups
 from .errors import ScenarioError, unknown
 from .filesystems import FILESYSTEMS
 from .host import Host, fitted_host
@@ -56,7 +55,7 @@ def read_scenario(path: str | Path) -> Scenario:
 
 def _job(fields: dict[str, Any]) -> workloads.Job:
     """A job's table: dd, or what `kind` says."""
-    kinds = {"dd": workloads.dd, "dbench": workloads.dbench}
+    kinds = {"dd": workloads.dd, "dbench": workloads.dbench, "fio": workloads.fio}
     kind = fields.get("kind", "dd")
     if kind not in kinds:
         raise unknown("job.kind", kind, kinds)
@@ -68,7 +67,7 @@ def _machine(fields: dict[str, Any]) -> Machine:
         if key not in FIELDS:
             raise unknown(f"machine.{key}", key, FIELDS)
     kernel = Kernel(fields.get("kernel", "4.19"))
-    made: dict[str, Any] = {"kernel": str(kernel), "device": null(**_table(fields, "device"))}
+    made: dict[str, Any] = {"kernel": str(kernel), "device": _device(_table(fields, "device"))}
     if "scheduler" in fields:
         name, tunables = _named(fields, "scheduler")
         made["scheduler"] = with_tunables(name, kernel, tunables)
@@ -82,10 +81,26 @@ def _machine(fields: dict[str, Any]) -> Machine:
 
         made["host"] = _build(Host, "host", asdict(fitted_host(kernel)) | _table(fields, "host"))
     if "cgroups" in fields:
-        made["cgroups"] = Cgroups(fields["cgroups"])
+        made["cgroups"] = _cgroups(fields["cgroups"])
     if "nr_requests" in fields:
         made["nr_requests"] = fields["nr_requests"]
     return Machine(**made)
+
+
+def _device(fields: dict[str, Any]) -> devices.ConstantTime:
+    """null_blk, or what `kind` says."""
+    kinds = {"null": devices.null, "single": devices.single, "sata": devices.sata, "nvme": devices.nvme}
+    kind = fields.get("kind", "null")
+    if kind not in kinds:
+        raise unknown("device.kind", kind, kinds)
+    return kinds[kind](**{key: value for key, value in fields.items() if key != "kind"})
+
+
+def _cgroups(value: Any) -> Cgroups:
+    """Paths, a table of weights, or tables with the fields of a `Cgroup`."""
+    if isinstance(value, list):
+        value = [Cgroup(**g) if isinstance(g, dict) and "path" in g else g for g in value]
+    return Cgroups(value)
 
 
 def _table(tree: dict[str, Any], name: str) -> dict[str, Any]:

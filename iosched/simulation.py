@@ -19,6 +19,7 @@ TRACE_ROWS = 1 << 16
 LONGEST = 30 * 24 * 3600 * c.SEC  # beyond this the sums over requests and time leave 64 bits
 TASK_WAITS = {
     c.T_WAIT_IO: "an I/O",
+    c.T_WAIT_SLOT: "an I/O",
     c.T_WAIT_COMMIT: "a journal commit",
     c.T_SLEEP: "a wake-up",
     c.T_WAIT_TAG: "a free request",

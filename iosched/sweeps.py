@@ -209,7 +209,7 @@ def _knobs(base: Scenario, part: str, rest: str) -> list[str]:
         for f in fields(getattr(base.machine, n))
         if "low" in f.metadata
     ]
-    jobs = [f"job.{f.name}" for f in fields(base.jobs[0]) if f.name != "name"]
+    jobs = list(dict.fromkeys(f"job.{f.name}" for job in base.jobs for f in fields(job) if f.name != "name"))
     return parts + dotted + jobs if rest or part not in parts else parts
 
 

@@ -171,7 +171,7 @@ def hosts_for(runs: list[KernelRun]) -> dict[tuple[str, str], tuple[Host | None,
             used = sum(run.without_scheduler for run in own)
             hosts[key] = (host, f"fitted on its {used} noop and none rows, within {largest:.1%}")
         except ScenarioError:
-            hosts[key] = (shipped, "shipped (data/hosts.csv), the table has no usable noop or none row")
+            hosts[key] = (shipped, "shipped (data/hosts.csv), the table has no usable noop or none row of writes")
     return hosts
 
 

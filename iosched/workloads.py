@@ -1,20 +1,18 @@
-"""What the processes do."""
+"""What the processes do: dd, dbench, fio."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from .errors import ScenarioError, number, unknown
-from .knobs import check, knob, named
+from .errors import ScenarioError, unknown
+from .fio import Fio, fio, random_reader, sequential_reader, sequential_writer
+from .jobs import IOCLASSES, check_job, check_options, parse_size
+from .knobs import knob, named
 
 OFLAGS = ("dsync", "sync", "direct")
 CONVS = ("fsync", "fdatasync", "notrunc")
-IOCLASSES = ("best-effort", "realtime", "idle")
 MOST_PROCESSES = 512  # of a scenario; the follow-ups of thread 1 go so far
-SUFFIXES = {"": 1, "c": 1, "w": 2, "b": 512, "kB": 1000, "k": 1024, "K": 1024, "KiB": 1024, "MB": 10**6, "M": 2**20,
-            "MiB": 2**20, "GB": 10**9, "G": 2**30, "GiB": 2**30}  # fmt: skip
 
 
 @named
@@ -37,18 +35,13 @@ class Dd:
     name: str = "dd"
 
     def __post_init__(self) -> None:
-        check(self, "dd.")
-        for name in ("oflag", "conv", "name", "cgroup"):
-            if not isinstance(getattr(self, name), str):
-                raise ScenarioError(f"dd.{name}: {getattr(self, name)!r} is not allowed; give a text.")
+        check_job(self, "dd", "oflag", "conv")
         for word in self.oflags:
             if word not in OFLAGS:
                 raise unknown("dd.oflag", word, OFLAGS)
         for word in self.convs:
             if word not in CONVS:
                 raise unknown("dd.conv", word, CONVS)
-        if self.ioclass not in IOCLASSES:
-            raise unknown("dd.ioclass", self.ioclass, IOCLASSES)
         if "direct" in self.oflags and self.bs % 512:
             raise ScenarioError(f"dd.bs: {self.bs} is not allowed with oflag=direct; give a multiple of 512 bytes.")
         if not self.oflags and not ({"fsync", "fdatasync"} & set(self.convs)):
@@ -82,9 +75,7 @@ def dd(bs: int | str = 512, count: int = 10_000, oflag: str | None = "dsync", co
     >>> dd(bs="4k", count=10, oflag="direct,dsync").bs
     4096
     """
-    for name in options:
-        if name not in Dd.__dataclass_fields__:
-            raise unknown("dd option", name, Dd.__dataclass_fields__)
+    check_options(Dd, "dd", options)
     return Dd(bs=parse_size("dd.bs", bs), count=count, oflag=oflag or "", conv=conv or "", cgroup=cgroup, **options)  # type: ignore[arg-type]
 
 
@@ -114,12 +105,7 @@ class Dbench:
     name: str = "dbench"
 
     def __post_init__(self) -> None:
-        check(self, "dbench.")
-        for name in ("name", "cgroup"):
-            if not isinstance(getattr(self, name), str):
-                raise ScenarioError(f"dbench.{name}: {getattr(self, name)!r} is not allowed; give a text.")
-        if self.ioclass not in IOCLASSES:
-            raise unknown("dbench.ioclass", self.ioclass, IOCLASSES)
+        check_job(self, "dbench")
         if not isinstance(self.load, (str, Path, type(None))):
             raise ScenarioError(f"dbench.load: {self.load!r} is not a path; give a CSV table of flushes, or None.")
         from .loads import SHIPPED, read_load
@@ -149,30 +135,26 @@ def dbench(clients: int = 1, runtime: float = 16.0, cgroup: str = "/", load: str
     >>> dbench(clients=2, runtime=16).warmup_s
     3.0
     """
-    for name in options:
-        if name not in Dbench.__dataclass_fields__:
-            raise unknown("dbench option", name, Dbench.__dataclass_fields__)
+    check_options(Dbench, "dbench", options)
     return Dbench(clients=clients, runtime=runtime, cgroup=cgroup, load=load, **options)  # type: ignore[arg-type]
 
 
-Job = Dd | Dbench
+Job = Dd | Dbench | Fio
 
-
-def parse_size(field: str, value: int | str) -> int:
-    """Bytes from a number or dd's notation.
-
-    >>> parse_size("bs", "8k"), parse_size("bs", "1MB")
-    (8192, 1000000)
-    """
-    if isinstance(value, str):
-        match = re.fullmatch(r"(\d+)([A-Za-z]*)", value.strip())
-        if not match or match[2] not in SUFFIXES:
-            raise ScenarioError(f"{field}: {value!r} is not a size; give bytes or a size such as '4k', '1M'.")
-        return int(number(field, int(match[1][:20]) * SUFFIXES[match[2]], 1, 2**30, "bytes", integer=True))
-    return int(number(field, value, 1, 2**30, "bytes", integer=True))
-
-
-__all__ = ["Dd", "dd", "parse_size"]
+__all__ = [
+    "IOCLASSES",
+    "Dbench",
+    "Dd",
+    "Fio",
+    "Job",
+    "dbench",
+    "dd",
+    "fio",
+    "parse_size",
+    "random_reader",
+    "sequential_reader",
+    "sequential_writer",
+]
 
 
 def __dir__() -> list[str]:

@@ -4,7 +4,7 @@ Source: spec block-layer sections 0, 5 and 8.
 """
 
 from ..schedulers import policy
-from . import device, flush
+from . import device, flush, iolatency, slots
 from .account import account
 from .clock import schedule
 from .codes import (
@@ -61,12 +61,15 @@ def submit_bio(s, d, task, op, sector, nr, flags):
     bypass = op == FLUSH or (flags & (F_PREFLUSH | F_FUA)) != 0
     account(s, d)
     room_for_bio = s.sim[0].free_bio != NONE
-    if room_for_bio and not bypass:
+    if room_for_bio and not bypass and t.climb == NONE:
         if merge_into_plug(s, d, task, op, sector, nr, flags) or merge_into_scheduler(
             s, d, task, op, sector, nr, flags
         ):
             t.outstanding += 1
             return True
+    if dev.io_latency != 0 and not iolatency.admit(s, d, task, flags):
+        unplug(s, d, task)
+        return False
     if not room_for_bio or not (has_tag(s, d, t.group, op, flags) or may_exceed_pool(s, d, task)):
         unplug(s, d, task)
         if s.sim[0].free_bio == NONE or not has_tag(s, d, t.group, op, flags):
@@ -77,6 +80,8 @@ def submit_bio(s, d, task, op, sector, nr, flags):
     ri = get_request(s, d, task, op, sector, nr, flags)
     take_tag(s, ri, t.group)
     add_bio(s, ri, task, sector, nr)
+    if dev.io_latency != 0:
+        iolatency.track(s, task, s.requests[ri].last_bio)
     t.outstanding += 1
     record(s, TR_GET, task, s.requests[ri].serial, sector, nr, flags | op << 16, d)
     if bypass:
@@ -390,6 +395,10 @@ def end_request(s, ri):
             dev.sectors_read += b.nr
         elif r.op == 1:
             dev.sectors_written += b.nr
+        if b.tracked != 0:
+            iolatency.bio_done(s, r.dev, t.group, sim.now - b.start, r.cmd_flags)
+        if b.slot != NONE:
+            slots.drop(s, b.slot)
         if t.outstanding == 0 and t.state == T_WAIT_IO:
             wake(s, b.task)
         following = b.next

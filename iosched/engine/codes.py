@@ -21,14 +21,14 @@ R_FREE, R_PLUGGED, R_QUEUED, R_DISPATCHED, R_ISSUED, R_FLUSHING, R_DONE = 0, 1, 
 STEP_PRE, STEP_DATA, STEP_POST = 1, 2, 4
 
 # events in the heap
-EV_TASK, EV_COMPLETE, EV_RUN = 0, 1, 2
+EV_TASK, EV_COMPLETE, EV_RUN, EV_LATENCY = 0, 1, 2, 3
 
 # timers, one row a (device, kind)
 T_IDLE = 0
 TIMERS_PER_DEVICE = 1
 
 # what a task is doing
-T_READY, T_WAIT_IO, T_WAIT_COMMIT, T_SLEEP, T_WAIT_TAG, T_DONE, T_YIELDED = 0, 1, 2, 3, 4, 5, 6
+T_READY, T_WAIT_IO, T_WAIT_COMMIT, T_SLEEP, T_WAIT_TAG, T_DONE, T_YIELDED, T_WAIT_SLOT = 0, 1, 2, 3, 4, 5, 6, 7
 
 # operations of a task's program (engine/tasks.py)
 (
@@ -58,7 +58,14 @@ T_READY, T_WAIT_IO, T_WAIT_COMMIT, T_SLEEP, T_WAIT_TAG, T_DONE, T_YIELDED = 0, 1
     OP_STEP_WRITE,
     OP_SKIP_IF_CLEAN,
     OP_SKIP,
-) = range(26)
+    OP_NEXT_IO,
+    OP_DIRECT_READ,
+    OP_BUFFERED_READ,
+    OP_TAKE_SLOT,
+    OP_SUBMITTED,
+    OP_PAUSE,
+    OP_SKIP_UNLESS_NTH,
+) = range(33)
 
 # metadata blocks of a running ext4 transaction that its files share, one bit each; their inode blocks are counted
 META_BLOCK_BITMAP, META_GROUP_DESC, META_INODE_BITMAP, META_DIRECTORY = 1, 2, 4, 8
@@ -101,7 +108,8 @@ IDLE_ENDS = ("its request came", "preempted", "timer fired", "expired")
     TR_OP_START,
     TR_OP_END,
     TR_WAKE,
-) = range(16)
+    TR_DEPTH,
+) = range(17)
 TRACE_LETTERS = (
     "Q",
     "G",
@@ -119,6 +127,7 @@ TRACE_LETTERS = (
     "op",
     "op end",
     "wake",
+    "depth",
 )
 
 # what can go wrong inside a run; the text of each is in result.py

@@ -1,7 +1,8 @@
 """The device: how long a command takes once the driver has sent it.
 
-A constant-time device has `servers` servers and room for `depth` commands (NCQ depth, hardware tags). null_blk serves
-every command at once (servers = depth); a single server takes them one by one in the order of arrival.
+A device has `servers` servers (channels) and room for `depth` commands (NCQ depth, hardware tags). null_blk serves
+every command at once (servers = depth); a single server takes them one by one in the order of arrival. A command takes
+a fixed time, and moving its data where the channel has a bandwidth.
 """
 
 from .clock import schedule
@@ -17,7 +18,7 @@ def service_time(s, ri):
     dev = s.devices[r.dev]
     if r.op == FLUSH:
         return dev.flush_ns
-    return dev.completion_ns
+    return dev.completion_ns + r.nr * dev.sector_ps // 1000
 
 
 @jit

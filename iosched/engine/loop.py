@@ -3,11 +3,12 @@
 from numba import types
 
 from ..schedulers import policy
-from . import block, tasks
+from . import block, iolatency, tasks
 from .account import account
 from .clock import drop_first, first_timer
 from .codes import (
     EV_COMPLETE,
+    EV_LATENCY,
     EV_TASK,
     NEVER,
     NONE,
@@ -77,6 +78,8 @@ def _loop(s, stop_at, budget):
             tasks.run_task(s, index)
         elif kind == EV_COMPLETE:
             block.complete(s, index)
+        elif kind == EV_LATENCY:
+            iolatency.timer_fired(s, index)
         else:
             s.devices[index].run_pending = 0
             block.run_queue(s, index)

@@ -67,6 +67,10 @@ def add_bio(s, ri, task, sector, nr):
     b.nr = nr
     b.start = sim.now
     b.next = NONE
+    b.tracked = 0
+    b.slot = s.tasks[task].slot
+    if b.slot != NONE:
+        s.slots[b.slot].left += 1
     r = s.requests[ri]
     if r.bios == NONE:
         r.bios = bi

@@ -48,6 +48,8 @@ def allocate(
     ops: np.ndarray,
     steps: np.ndarray,
     n_seconds: int,
+    n_streams: int,
+    n_slots: int,
     n_files: int,
     n_journals: int,
     n_groups: int,
@@ -58,6 +60,7 @@ def allocate(
     with_cfq: bool,
     with_deadline: bool,
     with_bfq: bool,
+    with_io_latency: bool,
 ) -> State:
     """Tables of the given sizes with every link set to "none" and every list empty.
 
@@ -85,7 +88,10 @@ def allocate(
         "requests": n_requests,
         "bios": n_bios,
         "nodes": first_task_node + n_tasks,
+        "streams": n_streams,
+        "slots": n_slots,
         "groups": n_groups,
+        "latency": n_devices * n_groups if with_io_latency else 0,
         "pools": n_devices * n_groups,
         "idle": n_devices * n_tasks * len(IDLE_REASONS),
         "histogram": n_tasks * HISTOGRAM_BINS,
@@ -120,7 +126,7 @@ def allocate(
     if trace_rows:
         sim.trace_margin, sim.trace_rows = margin, trace_rows + margin
     s.devices.flush_running = s.devices.idle_row = NONE
-    s.tasks.file = s.tasks.journal = NONE
+    s.tasks.file = s.tasks.journal = s.tasks.stream = s.tasks.slot = s.tasks.awaited = s.tasks.climb = NONE
     s.tasks.latency_min = NEVER
     s.journals.running = 1
     s.deadline_class.next_read = s.deadline_class.next_write = NONE
@@ -142,6 +148,7 @@ LIST_COLUMNS = {
     "tasks": "plug_list",
     "pools": "waiters_sync waiters_async",
     "journals": "waiters",
+    "latency": "waiters",
     "deadline_class": "sorted_read sorted_write fifo_read fifo_write",
     "cfq": "group_list",
     "cfq_trees": "list",

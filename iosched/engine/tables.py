@@ -17,18 +17,19 @@ SIM = columns(
     "n_bfq_groups first_bfq_node first_task_node tick_ns"
 )
 DEVICE = columns(
-    "scheduler legacy asynchronous_run servers depth completion_ns flush_ns write_cache fua rotational max_sectors "
-    "nr_requests tags_used in_flight busy_servers in_system queued run_pending flush_pending_index "
+    "scheduler legacy asynchronous_run servers depth completion_ns sector_ps flush_ns write_cache fua rotational "
+    "max_sectors nr_requests tags_used in_flight busy_servers in_system queued run_pending flush_pending_index "
     "flush_running flush_data flush_at_once flush_pending_since fifo dispatch_list server_queue waiters "
-    "flush_pending0 flush_pending1 flush_served accounted_at idle_row idle_since area_in_system "
-    "busy_ns held_ns empty_ns served_ns sojourn_ns arrived completed merges flushes sectors_in sectors_out "
-    "sectors_read sectors_written read_requests write_requests"
+    "flush_pending0 flush_pending1 flush_served io_latency latency_timer accounted_at idle_row "
+    "idle_since area_in_system busy_ns held_ns empty_ns served_ns sojourn_ns arrived completed merges "
+    "flushes sectors_in sectors_out sectors_read sectors_written read_requests write_requests"
 )
 EVENT = columns("at seq kind index")
 TIMER = columns("at seq")
 TASK = columns(
     "pc state outstanding group dev file journal plugged plug_list left ioprio ioclass op_start done_ops done_bytes "
-    "latency_sum latency_max latency_min end step first_step n_steps counting_from stop_at first_second n_seconds"
+    "latency_sum latency_max latency_min end step first_step n_steps counting_from stop_at first_second n_seconds "
+    "stream slot awaited climb asked_at"
 )
 OP = columns("code a b")
 STEP = columns("dirty counted operations rewrite sets_time")
@@ -43,14 +44,23 @@ REQUEST = columns(
     "serial dev task op sector nr cmd_flags bios last_bio queue steps start issued earliest data_done shares_flush "
     "fifo_time elevator pool state"
 )
-BIO = columns("task sector nr start next")
+BIO = columns("task sector nr start next slot tracked")
+STREAM = columns(
+    "random pages grain step length generator interval due first_slot depth busy free finished copy_ns ahead_ns "
+    "allocated reading left begin end sent marker window"
+)
+SLOT = columns("task left start next end")
+LATENCY = columns(
+    "target window depth inflight waiters seen use_delay delay window_start total missed elapsed all_total all_missed "
+    "all_elapsed samples cookie scale_group scale_latency changed_at children_samples"
+)
 NODE = columns("prev next list key")
 LIST = columns("head tail count")
 GROUP = columns("parent")
 POOL = columns("sync asynchronous waiters_sync waiters_async")
 IDLE = columns("windows total_ns held_ns empty_ns fired fired_held")
 COUNT = columns("n")
-PROCESSOR = columns("free_at")
+PROCESSOR = columns("free_at background")
 TRACE = columns("at kind task request place length cmd_flags dev")
 
 # every table of a State, in the order in which compiled code finds their addresses
@@ -69,7 +79,10 @@ TABLES: dict[str, np.dtype] = {
     "bios": BIO,
     "nodes": NODE,
     "lists": LIST,
+    "streams": STREAM,
+    "slots": SLOT,
     "groups": GROUP,
+    "latency": LATENCY,
     "pools": POOL,
     "idle": IDLE,
     "histogram": COUNT,

@@ -5,7 +5,7 @@ operation that may have to be tried again (no free request) leaves the program c
 progress in the file or the journal.
 """
 
-from . import block, journal
+from . import block, iolatency, journal, slots, streams
 from .clock import schedule
 from .codes import (
     E_BAD_OP,
@@ -22,9 +22,11 @@ from .codes import (
     META_INODE_BITMAP,
     NEVER,
     NONE,
+    OP_BUFFERED_READ,
     OP_BUFFERED_WRITE,
     OP_COMMIT,
     OP_CPU,
+    OP_DIRECT_READ,
     OP_DIRECT_WRITE,
     OP_END,
     OP_EXIT,
@@ -37,14 +39,19 @@ from .codes import (
     OP_LOG_TAKE,
     OP_LOG_WRITE,
     OP_LOOP,
+    OP_NEXT_IO,
     OP_NEXT_STEP,
+    OP_PAUSE,
     OP_PLUG,
     OP_READ_BLOCK,
     OP_READ_PAGE,
     OP_SKIP,
     OP_SKIP_IF_CLEAN,
+    OP_SKIP_UNLESS_NTH,
     OP_START,
     OP_STEP_WRITE,
+    OP_SUBMITTED,
+    OP_TAKE_SLOT,
     OP_UNPLUG,
     OP_WAIT,
     OP_WRITE_PAGES,
@@ -57,12 +64,14 @@ from .codes import (
     T_SLEEP,
     T_WAIT_COMMIT,
     T_WAIT_IO,
+    T_WAIT_SLOT,
     T_YIELDED,
     TR_OP_END,
     TR_OP_START,
     WRITE,
 )
 from .jit import jit, out_of_line
+from .places import extent_end, place_of
 from .trace import record
 from .wakeups import cpu_burst
 
@@ -113,6 +122,7 @@ def run_task(s, task):
         elif code == OP_END:
             t.pc += 1
             end_operation(s, task, op.a)
+            pause(s, task, debt(s, task))
         elif code == OP_LOOP:
             t.left -= 1
             t.pc = op.a if t.left > 0 else t.pc + 1
@@ -169,8 +179,29 @@ def run_task(s, task):
             if read_page(s, task, op.a):
                 t.pc += 1
         elif code == OP_DIRECT_WRITE:
-            if direct_write(s, task, op.a, op.b):
+            if direct_io(s, task, WRITE, op.a, op.b | F_SYNC | F_IDLE):
                 t.pc += 1
+        elif code == OP_DIRECT_READ:
+            if direct_io(s, task, READ, op.a, op.b):
+                t.pc += 1
+        elif code == OP_BUFFERED_READ:
+            if streams.buffered_read(s, task, op.a):
+                t.pc += 1
+        elif code == OP_NEXT_IO:
+            next_io(s, task, op.a)
+        elif code == OP_TAKE_SLOT:
+            reap(s, task, op.a)
+            if slots.take(s, task):
+                t.pc += 1
+        elif code == OP_SUBMITTED:
+            t.pc += 1
+            slots.close_slot(s, task)
+            pause(s, task, debt(s, task))
+        elif code == OP_PAUSE:
+            t.pc += 1
+            pause(s, task, op.a)
+        elif code == OP_SKIP_UNLESS_NTH:
+            t.pc += 1 if (t.done_ops + 1) % op.a == 0 else 1 + op.b
         elif code == OP_NEXT_STEP:
             if s.sim[0].now >= t.stop_at:
                 end_task(s, task)
@@ -212,6 +243,49 @@ def yield_turn(s, task):
 
 
 @jit
+def pause(s, task, length):
+    """Sleep so many ns; none goes on at once."""
+    if length > 0:
+        s.tasks[task].state = T_YIELDED
+        schedule(s, s.sim[0].now + length, EV_TASK, task)
+
+
+@jit
+def debt(s, task):
+    """Nanoseconds that io.latency makes the task wait on its way back to user space."""
+    t = s.tasks[task]
+    return iolatency.debt(s, t.dev, t.group) if s.devices[t.dev].io_latency != 0 else 0
+
+
+@jit
+def next_io(s, task, nbytes):
+    """Begin the stream's next operation, wait for the time its rate gives it, or end when it is over."""
+    t = s.tasks[task]
+    length = streams.next_place(s, task)
+    if length == 0:
+        t.pc += 1
+    elif length > 0:
+        pause(s, task, length)
+    else:
+        reap(s, task, nbytes)
+        if s.streams[t.stream].busy == 0:
+            end_task(s, task)
+        else:
+            t.state = T_WAIT_SLOT
+
+
+@jit
+def reap(s, task, nbytes):
+    """Book the operations of an asynchronous engine that are done, and free their slots."""
+    t = s.tasks[task]
+    slot = slots.finished(s, task)
+    while slot != NONE:
+        t.op_start = s.slots[slot].start
+        end_operation(s, task, nbytes)
+        slot = slots.finished(s, task)
+
+
+@jit
 def end_operation(s, task, nbytes):
     """Book one operation of the workload."""
     t = s.tasks[task]
@@ -233,18 +307,25 @@ def end_operation(s, task, nbytes):
 
 @jit
 def buffered_write(s, fi, nbytes):
-    """write(2): the bytes are in the page cache, the inode in the running transaction (section 9). The first write of
-    a new file also brings the blocks that its creation dirtied."""
+    """write(2): the bytes are in the page cache, the inode in the running transaction (section 9)."""
     f = s.files[fi]
     f.dirty_from = min(f.dirty_from, f.position)
     f.position += nbytes
     f.dirty_to = f.position
+    dirty_inode(s, fi)
+
+
+@jit
+def dirty_inode(s, fi):
+    """A write changed the file's inode; the first one of a new file also brings what its creation dirtied."""
+    f = s.files[fi]
     if f.metadata != 0:
         bits = 0
         if f.created == 0:
             f.created = 1
             bits |= META_DIRECTORY | META_INODE_BITMAP | META_GROUP_DESC
         journal.dirty(s, fi, bits)
+        f.changed = 1
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -320,19 +401,6 @@ def allocate_blocks(s, fi, end):
 
 
 @jit
-def place_of(f, offset):
-    """Sector of a byte of the file. Files that grow side by side take turns in extents."""
-    sector = offset // 512
-    return f.first + sector // f.extent * f.stride + sector % f.extent
-
-
-@jit
-def extent_end(f, offset):
-    """Where the file's extent ends, in bytes: what is contiguous on the device goes no further."""
-    return (offset // 512 // f.extent + 1) * f.extent * 512
-
-
-@jit
 def write_pages(s, task, flags):
     """Submit the dirty range as WRITE|SYNC in whole pages, in bios as large as the device takes. True when all is
     submitted."""
@@ -377,8 +445,8 @@ def read_page(s, task, nbytes):
 
 
 @jit
-def direct_write(s, task, nbytes, flags):
-    """O_DIRECT: the bytes go straight to the device, split at its largest request."""
+def direct_io(s, task, op, nbytes, flags):
+    """O_DIRECT: the bytes go straight to or from the device, split at its largest request."""
     out_of_line()
     t = s.tasks[task]
     f = s.files[t.file]
@@ -392,17 +460,13 @@ def direct_write(s, task, nbytes, flags):
             yield_turn(s, task)
             return False
         size = min(f.direct_left, max_bytes, extent_end(f, f.position) - f.position)
-        if not block.submit_bio(s, t.dev, task, WRITE, place_of(f, f.position), size // 512, flags | F_SYNC | F_IDLE):
+        if not block.submit_bio(s, t.dev, task, op, place_of(f, f.position), size // 512, flags):
             return False
         f.position += size
         f.direct_left -= size
-    if f.metadata != 0:
-        bits = 0
-        if f.created == 0:
-            f.created = 1
-            bits |= META_DIRECTORY | META_INODE_BITMAP | META_GROUP_DESC
-        journal.dirty(s, t.file, bits)
-    allocate_blocks(s, t.file, f.position)
+    if op == WRITE:
+        dirty_inode(s, t.file)
+        allocate_blocks(s, t.file, f.position)
     return True
 
 

@@ -12,18 +12,39 @@ from .trace import record
 
 
 @jit
+def soonest(s):
+    """The processor that is free first."""
+    best = 0
+    for k in range(1, s.sim[0].cpus):
+        if s.processors[k].free_at < s.processors[best].free_at:
+            best = k
+    return best
+
+
+@jit
 def cpu_burst(s, length):
-    """Time at which a burst of `length` ns that wants to start now is over."""
+    """Time at which a burst of `length` ns that wants to start now is over; it goes ahead of background work."""
     sim = s.sim[0]
     if sim.cpus == 0:
         return sim.now + length
-    best = 0
-    for k in range(1, sim.cpus):
-        if s.processors[k].free_at < s.processors[best].free_at:
-            best = k
-    end = max(sim.now, s.processors[best].free_at) + length
-    s.processors[best].free_at = end
-    return end
+    p = s.processors[soonest(s)]
+    waits = max(p.free_at - sim.now, 0)
+    p.background = min(p.background, waits)
+    p.free_at = sim.now + waits + length
+    return p.free_at - p.background
+
+
+@jit
+def background_burst(s, length):
+    """The same for a task that computes on and on, behind which nobody who wakes up has to wait."""
+    sim = s.sim[0]
+    if sim.cpus == 0:
+        return sim.now + length
+    p = s.processors[soonest(s)]
+    waits = max(p.free_at - sim.now, 0)
+    p.background = min(p.background, waits) + length
+    p.free_at = sim.now + waits + length
+    return p.free_at
 
 
 @jit
@@ -32,12 +53,9 @@ def interrupt(s, length):
     sim = s.sim[0]
     if sim.cpus == 0:
         return
-    best = 0
-    for k in range(1, sim.cpus):
-        if s.processors[k].free_at < s.processors[best].free_at:
-            best = k
-    if s.processors[best].free_at > sim.now:
-        s.processors[best].free_at += length
+    p = s.processors[soonest(s)]
+    if p.free_at > sim.now:
+        p.free_at += length
 
 
 @jit

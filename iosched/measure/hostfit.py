@@ -17,6 +17,7 @@ from ..errors import ScenarioError
 from ..host import Host
 from ..kernels import Kernel
 from .kernel_rows import KernelRun, Unmodelled, host_of, scenario_of
+from .reader_rows import PLACES
 
 COSTS = ("request_us", "request_mq_us", "wakeup_us", "ext4_us", "xfs_us", "raw_us")
 PULL = 1e-3  # weight of the prior against the rows' relative errors
@@ -58,8 +59,22 @@ def fit_host(runs: Sequence[KernelRun], prior: Host | None = None) -> tuple[Host
 
 
 def simulated_metric(run: KernelRun, host: Host) -> float:
-    """What the row measured, simulated: a time per write in us, or dbench's MB/s."""
-    return throughput_MBs(run, host) if run.metric == "throughput_MBs" else time_per_write_us(run, host)
+    """What the row measured, simulated: a time per write in us, dbench's MB/s, or a reader's mean latency in us."""
+    simulate_one = {"time_per_write_us": time_per_write_us, "throughput_MBs": throughput_MBs}
+    return simulate_one.get(run.metric, mean_latency_us)(run, host)
+
+
+def mean_latency_us(run: KernelRun, host: Host) -> float:
+    """Simulated mean latency of the readers that the row is about."""
+    from ..simulation import simulate
+
+    machine, jobs = scenario_of(run, host_of(run.conditions, host))
+    about = PLACES.get(run.conditions.get("role", ""))
+    if about is None:
+        raise Unmodelled(f"role {run.conditions.get('role')!r} is no reader of this workload")
+    result = simulate(machine, jobs)
+    rows = result.jobs[[job.name == about for job in result.scenario.jobs]]
+    return 1e6 * float((rows.latency_mean_s * rows.operations).sum() / rows.operations.sum())
 
 
 def throughput_MBs(run: KernelRun, host: Host) -> float:

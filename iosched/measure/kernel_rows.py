@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..cgroups import Cgroups
-from ..devices import ConstantTime
+from ..cgroups import Cgroup, Cgroups
+from ..devices import Channels, ConstantTime
 from ..errors import ScenarioError
 from ..filesystems import XFS, Ext4, Raw
 from ..host import Host
@@ -22,9 +22,10 @@ from ..kernels import Kernel
 from ..scenario import Machine
 from ..schedulers import SCHEDULERS, with_tunables
 from ..workloads import Job, dbench, dd
+from .reader_rows import LATENCY_TARGET, channels_of, reader_jobs, target_of
 
 REQUIRED = ("kernel", "device", "completion_us", "scheduler", "filesystem", "workload")
-METRICS = ("time_per_write_us", "throughput_MBs")  # of dd, and of dbench
+METRICS = ("time_per_write_us", "throughput_MBs", "read_clat_mean_us", "lat_mean_us")  # of dd, dbench, and readers
 NEUTRAL_WORDS = (
     "qmode=1",
     "qmode=2",
@@ -43,8 +44,8 @@ REPEAT_SPEED = {"icount_shift1": 0.5, "icount_shift2": 0.25}
 
 @dataclass(frozen=True)
 class KernelRun:
-    """One row: who it is, what was measured (`metric`: time_per_write_us, or dbench's throughput_MBs in 10^6 bytes a
-    second), and the conditions as the CSV has them."""
+    """One row: who it is, what was measured (`metric`: time_per_write_us, dbench's throughput_MBs in 10^6 bytes a
+    second, or a reader's mean latency), and the conditions as the CSV has them."""
 
     run_id: str
     conditions: dict[str, str]
@@ -53,7 +54,7 @@ class KernelRun:
 
     @property
     def time_per_write_us(self) -> float:
-        """The measured time of a write; NaN for dbench."""
+        """The measured time of a write; NaN for anything else."""
         return self.measured if self.metric == METRICS[0] else float("nan")
 
     @property
@@ -102,13 +103,13 @@ def read_kernel_csv(path: str | Path) -> tuple[list[KernelRun], list[dict[str, s
             f"FILE: {path.name!r} lacks the column {METRICS[0]!r} (or {METRICS[1]!r} of dbench); needed are "
             f"{', '.join((*REQUIRED, METRICS[0]))}."
         )
-    metric = metrics[0]
     runs, skipped = [], []
     for number, row in enumerate(rows, start=2):
         row = {k: (v or "").strip() for k, v in row.items() if isinstance(k, str) and not isinstance(v, list)}
         run_id = row.get("run_id") or f"line {number}"
         if row.get("role") == "disk" or SECOND.fullmatch(row.get("role") or ""):
             continue
+        metric = next((name for name in metrics if row.get(name)), metrics[0])
         try:
             measured = float(row[metric])
             if not 1e-3 < measured < 1e12:
@@ -132,7 +133,7 @@ def scenario_of(run: KernelRun, host: Host) -> tuple[Machine, list[Job]]:
             filesystem=filesystem_of(row, placement, kernel),
             scheduler=scheduler_of(row, kernel),
             host=host,
-            cgroups=Cgroups(sorted({job.cgroup for job in jobs} | {placement})),
+            cgroups=cgroups_of(row, {job.cgroup for job in jobs} | {placement}),
         )
     except ScenarioError as error:
         raise Unmodelled(str(error)) from None
@@ -147,7 +148,7 @@ def host_of(row: dict[str, str], host: Host) -> Host:
     for word in row.get("other_tunables", "").split():
         if word.startswith("gips="):
             speed = _number(word[5:], "other_tunables gips")
-        elif word not in NEUTRAL_WORDS:
+        elif word not in NEUTRAL_WORDS and not LATENCY_TARGET.fullmatch(word):
             raise Unmodelled(f"other_tunables {word!r} is not modelled")
     if not 1e-3 <= speed <= 1e3:
         raise Unmodelled(f"other_tunables gips={speed:g} is not a speed from 0.001 to 1000")
@@ -155,14 +156,23 @@ def host_of(row: dict[str, str], host: Host) -> Host:
     return replace(host, speed=host.speed * speed, hz=hz, cpus=1)
 
 
+def cgroups_of(row: dict[str, str], paths: set[str]) -> Cgroups:
+    """The groups, with the random reader's io.latency target."""
+    target = target_of(row)
+    return Cgroups([Cgroup(p, io_latency_us=target if p == "tgt" else None) for p in sorted(paths)])
+
+
 def device_of(row: dict[str, str], kernel: Kernel) -> ConstantTime:
-    """Constant-time devices only. null_blk of 4.19 was measured to send a second flush where a FUA write would do."""
-    if row["device"] not in ("null_blk", "scsi_debug"):
-        raise Unmodelled(f"device {row['device']!r} is not a constant-time device")
+    """Devices without seeks. null_blk of 4.19 was measured to send a second flush where a FUA write would do."""
+    reads = reader_jobs(row) is not None
+    channels = channels_of(row) if reads else None
+    if channels is None and (reads or row["device"] not in ("null_blk", "scsi_debug")):
+        raise Unmodelled(f"device {row['device'].partition(':')[0]!r} is not a device without seeks")
     write_cache = _flag(row, "write_cache", 0)
     if row["device"] == "scsi_debug" and write_cache:
         raise Unmodelled("scsi_debug's flush takes 48 ms whatever is asked; avoid it with a write cache")
-    return ConstantTime(
+    return (Channels if reads else ConstantTime)(
+        **(channels or {}),
         completion_us=_number(row["completion_us"], "completion_us"),
         queue_depth=int(_number(row.get("hw_queue_depth") or "32", "hw_queue_depth")),
         rotational=bool(_flag(row, "rotational", 1)),
@@ -202,6 +212,9 @@ def scheduler_of(row: dict[str, str], kernel: Kernel) -> object:
 
 def workload_of(row: dict[str, str]) -> tuple[str, list[Job]]:
     """(cgroup of jbd2, jobs)."""
+    readers = reader_jobs(row)
+    if readers is not None:
+        return "/", list(readers)
     layout = row.get("same_cgroup_as_jbd2", "yes")
     match = FOUR.fullmatch(row["workload"])
     if match:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..devices import Channels
 from ..errors import ScenarioError
 from ..scenario import Machine, Scenario
 from ..schedulers import BFQ, CFQ
@@ -185,11 +186,22 @@ def closed_form(
     fields = np.empty((FIELDS, *shape))
     chances = np.zeros((2, len(REASONS) + len(FATES), *shape))
     for point, where, numbers in points(machine, scenario.jobs[0], axes, shape):
+        _check_scope(*point)
         answer, of_bfq = _answer(*point, numbers, exact_start)
         fields[(slice(None), *where)] = answer if answer.ndim > 1 or not shape else answer[:, None]
         if of_bfq is not None:
             chances[(slice(None), slice(None), *where)] = of_bfq if of_bfq.ndim > 2 or not shape else of_bfq[..., None]
     return ClosedForm(*fields, chances)
+
+
+def _check_scope(machine: Machine, job: Dd) -> None:
+    """The formulas know dd, and commands that all take the same time."""
+    if not isinstance(job, Dd):
+        raise ScenarioError(f"jobs: {job.name!r} is no dd, which alone the closed form answers for; simulate() it.")
+    if isinstance(machine.device, Channels):
+        raise ScenarioError(
+            "device: its commands take longer the larger they are, beyond the closed form; simulate() it."
+        )
 
 
 def _answer(machine: Machine, job: Dd, numbers: Numbers, exact_start: bool) -> tuple[np.ndarray, np.ndarray | None]:

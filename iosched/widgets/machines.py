@@ -13,7 +13,7 @@ from ..devices import ConstantTime, null
 from ..host import fitted_host
 from ..scenario import Machine
 from ..schedulers import BFQ, SCHEDULERS, available
-from ..workloads import Dbench, Dd, Job
+from ..workloads import Dbench, Dd, Fio, Job
 
 WRITES = 300  # a run of the explorer
 
@@ -146,7 +146,8 @@ def code_of(machine: Machine, job: Job) -> str:
     return f"{head}\nvm = {call}\nresult = io.simulate(vm, {_call(job)})\nprint(result)\n"
 
 
-DOORS = {ConstantTime: "io.devices.ConstantTime", Dd: "io.workloads.dd", Dbench: "io.workloads.dbench"}
+DOORS = {ConstantTime: "io.devices.ConstantTime", Dd: "io.workloads.dd", Dbench: "io.workloads.dbench",
+         Fio: "io.workloads.Fio"}  # fmt: skip
 
 
 def _call(value: Any) -> str:

@@ -54,3 +54,9 @@ def bench():
         return Bench(machine, [io.workloads.dd(count=1, cgroup=g) for g in groups])
 
     return make
+
+
+@pytest.fixture
+def bench_of():
+    """Make a Bench of any machine and jobs: bench_of(machine, jobs)."""
+    return Bench
