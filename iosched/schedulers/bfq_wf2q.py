@@ -178,14 +178,32 @@ def requeue(s, e):
 
 
 @jit
+def come_back(s, e):
+    """The entity leaves service and enters anew behind those that are here, to whom virtual time may jump."""
+    row = s.bfq_entities[e]
+    tree = s.bfq_trees[row.tree]
+    tree.vtime = jumped_vtime(s, tree)
+    row.start = max(row.start + virtual_time(row.service, row.weight), tree.vtime)
+    row.service = 0
+    enqueue(s, e, False)
+
+
+@jit
 def activate_up(s, e, residual, always):
-    """Activate or requeue the entity and every group above it as far as something changes for them."""
+    """Activate or requeue the entity and every group above it as far as something changes for them.
+
+    The groups of a queue that is kept although it is empty (5.3, spec 1.9) do not go on where they were but come back:
+    so the queue that preempted it is next, as every anatomy log and the dd rows of 5.3 to 5.10 in a child cgroup show.
+    """
     out_of_line()
+    kept_empty = always and e < s.sim[0].n_bfq_queues and s.bfq_queues[e].queued == 0
     while True:
         row = s.bfq_entities[e]
         g = row.group
         before = next_entity(s, g)
-        if s.bfq_groups[g].serving == e or in_active(s, e):
+        if kept_empty and e >= s.sim[0].n_bfq_queues and s.bfq_groups[g].serving == e and not in_active(s, e):
+            come_back(s, e)
+        elif s.bfq_groups[g].serving == e or in_active(s, e):
             requeue(s, e)
         else:
             activate(s, e, residual)
