@@ -50,6 +50,8 @@ class XFS:
     (5.14 and later): a worker formats the log and the caller submits it, which is what a real 6.1 was seen to do for
     one process. "worker": the worker submits it too, what thread 1 describes. None: by kernel version.
 
+    `dbench_share` is fitted on one row, dbench under none on 6.1 (`data/kernel/dbench.csv`).
+
     >>> XFS(log_writer="worker").log_writer
     'worker'
     """
@@ -58,6 +60,7 @@ class XFS:
     log_sectors: int = knob(2, "sectors of a log record (measured: 2 for an append)", "sectors", 1, 512, integer=True)
     log_mb: int = knob(64, "size of the log", "MiB", 1, 65536, integer=True)
     worker_cgroup: str = "/"
+    dbench_share: float = knob(0.88, "CPU of dbench's operations against ext4's", "", 0, 10)
 
     def __post_init__(self) -> None:
         check(self, "filesystem.")

@@ -134,7 +134,8 @@ def program_of(machine: Machine, job: Job) -> Program:
 def dbench_program(machine: Machine, job: Dbench) -> Program:
     """What one client does until its time is over: the operations up to the next flush, and that flush."""
     begin = creation_reads(machine, job)
-    loop: Program = [(c.OP_NEXT_STEP, round(machine.host.scaled("dbench_op_us") * c.USEC), 0), (c.OP_STEP_WRITE, 0, 0)]
+    operation_us = machine.host.scaled("dbench_op_us") * getattr(machine.filesystem, "dbench_share", 1.0)
+    loop: Program = [(c.OP_NEXT_STEP, round(operation_us * c.USEC), 0), (c.OP_STEP_WRITE, 0, 0)]
     loop += [(c.OP_START, 0, 0), *write_back(), *durable_if_changed(machine), (c.OP_END, 0, 0)]
     return [*begin, *loop, (c.OP_JUMP, len(begin), 0)]
 
