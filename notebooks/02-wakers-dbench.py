@@ -214,14 +214,14 @@ plots.course(simulated, published=wakers.published(), measured=measured)
 
 # %% [markdown]
 # Without patches, and with both, model and kernel tell the same story: a fast beginning and a loss that stays, or no
-# loss at all. **With patch 1 alone** both begin to fall in second 6. The real kernel falls all the way, is slow for nine
-# seconds, and gets out again; the model, on this device, catches itself within two.
+# loss at all. **With patch 1 alone** both begin to fall in second 6. The real kernel falls all the way, is slow for
+# nine seconds, and gets out again; the model, on this device, catches itself within two.
 #
-# The slow state is the same in both. In the logs of real kernels too the slow seconds are waits for *jbd2's* queue, while
-# dbench's data is held back: jbd2's pauses count as short, so no waker is looked for, and patch 1 has nobody to serve.
-# (The mail says that jbd2 waits for *dbench's* timer. So it is where both are in one cgroup, and here for the first
-# slow seconds of 5.6.4.) But while jbd2 happens to pause long, its waker is looked for, and patch 1 has somebody to
-# serve. So a run with patch 1 has two states, and which one it ends in hangs on microseconds:
+# The slow state is the same in both. In the logs of real kernels too the slow seconds are waits for *jbd2's* queue,
+# while dbench's data is held back: jbd2's pauses count as short, so no waker is looked for, and patch 1 has nobody to
+# serve. (The mail says that jbd2 waits for *dbench's* timer. So it is where both are in one cgroup, and here for the
+# first slow seconds of 5.6.4.) But while jbd2 happens to pause long, its waker is looked for, and patch 1 has somebody
+# to serve. So a run with patch 1 has two states, and which one it ends in hangs on microseconds:
 
 # %%
 over = {"scheduler.kernel": list(shown), "device.completion_us": range(690, 731, 2)}
@@ -234,8 +234,8 @@ plots.knob_curve(coin, "device.completion_us", hue="scheduler.kernel", published
 # what the model (or one run of a real kernel) says on one device with patch 1 alone is one toss.
 #
 # The same for all runs of dbench on 5.6.4, with and without patches, at many settings (up to eight clients, in and out
-# of jbd2's cgroup, with write caches). Most lie on the line. Those far off it have more than one state, several clients,
-# or a write cache:
+# of jbd2's cgroup, with write caches). Most lie on the line. Those far off it have more than one state, several
+# clients, or a write cache:
 
 # %%
 from iosched.data import data_file
