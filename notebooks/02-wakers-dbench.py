@@ -89,8 +89,9 @@ pd.DataFrame(describe(io.WakerRules))[["name", "unit", "doc"]].style.hide()
 # * **`selection`**. While BFQ waits for a queue, may its waker be served? 5.3 asks whether *the queue itself* has a
 #   request. But it waits for it because it has none! The answer is always no: wakers are looked for, found, and never
 #   served. Patch 1 asks the waker.
-# * **`long_think_time`**. Only for a queue whose process pauses long is a waker looked for at all. dbench sends one or
-#   two requests back to back, then sleeps: on average its pauses seem short. Patch 2 drops the condition.
+# * **`long_think_time`**. Only for a queue whose process pauses long is a waker looked for at all. jbd2 sends its log
+#   and its commit block one right after the other, then sleeps: on average its pauses seem short. Patch 2 drops the
+#   condition.
 #
 # 5.12 got patch 1, but not patch 2: it looks for the waker in a longer window, wants three detections, and measures
 # the pauses better.
@@ -116,10 +117,12 @@ guess_now.reveal(results["5.6.4"].throughput_MBs)
 
 # %% [markdown]
 # * **4.19** waits twice: for jbd2, while dbench's data waits, then for dbench, while jbd2's log waits.
-# * **5.6.4** waits for dbench until the timer fires, and dbench waits for jbd2, and jbd2 for the timer. BFQ knows
-#   that jbd2 is dbench's waker (the next cell says so). It makes no use of it.
-# * **With the patches** the device is kept as before, here for jbd2. But the request of its waker, dbench, goes out
-#   into the window at once.
+# * **5.6.4** waits for jbd2 until the timer fires, while dbench's next data waits in the scheduler, and jbd2 sleeps
+#   until just that data is written. BFQ knows who wakes whom (the next cell says so). It makes no use of it.
+# * **With patch 1** it would. But here BFQ has not found out that dbench is jbd2's waker: jbd2's pauses seem short, so
+#   it is not looked for, and the picture is the same.
+# * **With both patches** the device is kept for jbd2 as before. But the request of its waker, dbench, goes out into the
+#   window at once.
 # * **5.12** keeps the device for dbench for the whole fsync, and serves jbd2 within that. The window costs nothing.
 
 # %%
@@ -146,9 +149,11 @@ shown = {version: results[version] for version in ("5.6.4", "5.6.4+p1", "5.6.4+p
 plots.course(shown, published=wakers.published())
 
 # %% [markdown]
-# For the first seconds nothing is lost: `low_latency` raises the weight of both new queues, for a while. When that
-# ends, the loss begins, and the state holds itself: the pauses of a queue are what BFQ decides by, and now its own
-# idling makes them. **A benchmark of three seconds would have shown nothing.**
+# For the first seconds nothing is lost: `low_latency` raises the weight of both new queues, for a while. When jbd2's
+# goes back to normal, in second 6, the loss begins. For four seconds 5.6.4 waits for dbench, which is still raised,
+# 20 ms at a time; patch 1 spares it that, and nothing more. Then both wait for jbd2, and that state holds itself: the
+# pauses of a queue are what BFQ decides by, and now its own idling makes them. **A benchmark of three seconds would
+# have shown nothing.**
 
 # %% [markdown]
 # ## Turn the knobs
@@ -157,7 +162,7 @@ plots.course(shown, published=wakers.published())
 # NCQ depth. "BFQ of kernel" sets all rules to those of a version. Give your prediction first; then try, beginning at
 # 5.6.4, always back to the preset in between:
 #
-# 1. `selection`: the waker's request. That is patch 1.
+# 1. `selection`: the waker's request. That is patch 1. Then turn `device.completion_us` a little, once or twice.
 # 2. `long_think_time` off. That is patch 2 alone. Why does nothing change?
 # 3. `slice_idle` = 0; `low_latency` off; dbench in jbd2's cgroup; a device that does not rotate.
 # 4. BFQ of kernel 5.12, and then `detect` off. Are you surprised?
@@ -176,8 +181,9 @@ explorer
 plots.rates(dbench.ablation(), published=wakers.published(), title="5.6.4, one waker rule changed")
 
 # %% [markdown]
-# Most bars are equal to the last digit, and that is the explanation: while `selection` looks at the wrong request, it
-# does not matter how a waker is found. The other rules come to life once wakers are served. And the versions:
+# Most bars are equal to the last digit, and that is half of the explanation: while `selection` looks at the wrong
+# request, it does not matter how a waker is found. The other half: patch 1, and serving woken queues, end at the same
+# speed (the dots), for nobody has found the waker of jbd2. And the versions:
 
 # %%
 every = wakers.table_of({version: wakers.under(version) for version in wakers.VERSIONS})
@@ -196,7 +202,7 @@ curve = io.sweep(vanilla, job, over=over)
 plots.knob_curve(curve, "scheduler.slice_idle", hue="scheduler.low_latency", published=wakers.published())
 
 # %% [markdown]
-# ## Where real kernels and the model part
+# ## Real kernels, and a coin
 #
 # Real 5.6.4 kernels, without a patch, with patch 1, and with both, were run on a device of exactly 600 us. Crosses are
 # the real kernel, second by second; lines are the model on the same device.
@@ -208,19 +214,28 @@ plots.course(simulated, published=wakers.published(), measured=measured)
 
 # %% [markdown]
 # Without patches, and with both, model and kernel tell the same story: a fast beginning and a loss that stays, or no
-# loss at all. **With patch 1 alone they do not.** The model dips for two seconds, then its queues find their way out,
-# and it stays fast: in the model patch 1 is enough. The real kernel falls into the slow state twice and is in it at the
-# end: 106 MB/s on average, "not enough", as the thread says.
+# loss at all. **With patch 1 alone** both begin to fall in second 6. The real kernel falls all the way, is slow for
+# nine seconds, and gets out again; the model, on this device, catches itself within two.
 #
-# Why? In the logs of real kernels the slow seconds are waits for *jbd2's* queue, while dbench's data is held back.
-# jbd2's pauses count as short at that time, so no waker is looked for, and patch 1 has nobody to serve; it takes
-# patch 2. The model knows this state (it is the dip), but leaves it soon. Its lasting slow state is the wait for
-# *dbench's* queue, as the mail describes it, and there the waker is known and patch 1 cures. Which state holds itself,
-# and for how long, hangs on microseconds: one and the same kernel gave 45 to 193 MB/s with patch 1 on a 700 us device.
-# So the claim stays in the table below, as "off", and **the model's word is not to be taken for patch 1 alone**.
+# The slow state is the same in both. In the logs of real kernels too the slow seconds are waits for *jbd2's* queue,
+# while dbench's data is held back: jbd2's pauses count as short, so no waker is looked for, and patch 1 has nobody to
+# serve. (The mail says that jbd2 waits for *dbench's* timer. So it is where both are in one cgroup, and here for the
+# first slow seconds of 5.6.4.) But while jbd2 happens to pause long, its waker is looked for, and patch 1 has somebody
+# to serve. So a run with patch 1 has two states, and which one it ends in hangs on microseconds:
+
+# %%
+over = {"scheduler.kernel": list(shown), "device.completion_us": range(690, 731, 2)}
+coin = io.sweep(vanilla, job, over=over)
+plots.knob_curve(coin, "device.completion_us", hue="scheduler.kernel", published=wakers.published())
+
+# %% [markdown]
+# Without patches a run always ends slow, with both it never does, and **patch 1 alone is a coin**. Real kernels toss it
+# too: one and the same gave 45 to 193 MB/s with patch 1 on a device of 700 us. "Not enough", as the thread says; and
+# what the model (or one run of a real kernel) says on one device with patch 1 alone is one toss.
 #
 # The same for all runs of dbench on 5.6.4, with and without patches, at many settings (up to eight clients, in and out
-# of jbd2's cgroup, with write caches). Most lie on the line; those off it are the states that hold themselves:
+# of jbd2's cgroup, with write caches). Most lie on the line. Those far off it have more than one state, several
+# clients, or a write cache:
 
 # %%
 from iosched.data import data_file
@@ -249,8 +264,8 @@ threads.table(outcomes)[["id", "statement", "published", "simulated", "real_kern
 # 1. `fsync` makes dbench wait for jbd2, and jbd2 wait for dbench's data. Each is the other's waker.
 # 2. BFQ keeps the device for the queue that it has just served. If that queue's process sleeps on the other one, the
 #    wait is in vain, and ends with the timer.
-# 3. Since 5.3 BFQ looks for wakers. Up to 5.11 a condition asks the wrong queue, so that what was found was never used,
-#    and for some seconds weight raising hides it.
+# 3. Since 5.3 BFQ looks for wakers. Up to 5.11 a condition asks the wrong queue, so that what was found was never used;
+#    and for jbd2, whose pauses seem short, none is looked for. For some seconds weight raising hides it.
 # 4. A rule that is never reached cannot be tuned. Before one asks which *value* of a rule is best, one must see that it
 #    is *used*: switch it, alone, and look whether anything moves.
 

@@ -23,9 +23,11 @@ from iosched.cgroups import Cgroup, Cgroups
 from iosched.data import data_file
 from iosched.engine import codes as c
 from iosched.errors import ScenarioError
+from iosched.host import fitted_host
 from iosched.kernels import Kernel
+from iosched.measure.kernel_rows import host_of, read_kernel_csv, scenario_of
 from iosched.schedulers import BFQ, WakerRules, waker_rules
-from iosched.validate import validate_kernel
+from iosched.validate import compare, validate_kernel
 
 ROOT = Path(__file__).resolve().parent.parent
 MS = 1000.0  # us
@@ -127,6 +129,57 @@ def test_5_6_idles_on_about_16_writes_with_and_without_patch_1(suffix, first):
 def test_both_patches_of_thread_1_end_the_idling_after_two_writes():
     """dd_per_write.csv, 5.6.4+p1p2 ds_kid_ll0_r1_c100_w0."""
     assert pattern(run("5.6.4+p1p2", low_latency=False)) == [("1", 2), (".", 298)]
+
+
+LASTING = [
+    ("5.10.218", "ext4_kid_bfq_ll0_si8000_c2000_r1_q32_w0"),
+    ("5.10.218", "ext4_kid_bfq_ll0_si8000_c500_r1_q32_w0"),
+    ("5.6.4", "dd_bfq_kid_ll0_r1_c500_w0"),
+    ("5.6.4+p1", "dd_bfq_kid_ll0_r1_c500_w0"),
+]
+
+
+@pytest.fixture(scope="module")
+def lasting() -> dict[tuple[str, str], tuple[float, io.Result, io.Result]]:
+    """Measured us a write, the run simulated with hosts fitted on none, and the same without idling."""
+    runs = read_kernel_csv(data_file("kernel/dd.csv"))[0]
+    hosts = compare([run for run in runs if run.without_scheduler]).hosts
+    found = {}
+    for run in runs:
+        key = run.conditions["kernel"], run.run_id
+        if key in LASTING:
+            host, _ = hosts.get(run.machine_key, (fitted_host(key[0]), ""))
+            machine, jobs = scenario_of(run, host_of(run.conditions, host))
+            without = io.simulate(machine.with_(**{"scheduler.slice_idle_us": 0}), jobs)
+            found[key] = run.time_per_write_us, io.simulate(machine, jobs, trace=True), without
+    return found
+
+
+@pytest.mark.parametrize("key", LASTING)
+def test_in_a_child_cgroup_each_write_waits_for_jbd2_from_120_writes_after_the_first_second_to_the_end(lasting, key):
+    """The limits learnt anew after a second let dd's queue be waited for once or twice more. 120 writes later jbd2's
+    queue counts as I/O bound, and the group of dd, which comes back as new, finds it in service each time."""
+    _, result, _ = lasting[key]
+    *before, (quiet, pause), (kind, rest) = pattern(result)
+    assert (quiet, pause, kind) == (".", 120, "1") and rest > 200
+    assert 1 < latencies_us(result)[: 1000 - rest - pause].sum() / 1e6 < 1.2
+    held = result.idling.groupby("waited_for").fired_held.sum()
+    assert held["jbd2"] == pytest.approx(rest, abs=1)
+    assert held["dd"] == pytest.approx(sum(n for kind, n in before if kind == "1"), abs=1)
+
+
+@pytest.mark.parametrize("key", LASTING)
+def test_the_lasting_wait_for_jbd2_costs_what_it_costs_on_the_real_kernel(lasting, key):
+    measured_us, result, without = lasting[key]
+    assert 1e6 * result.time_per_op == pytest.approx(measured_us, rel=0.02)
+    implied = (measured_us / 1e6 - without.time_per_op) / 8e-3
+    assert result.idles_per_op == pytest.approx(implied, rel=0.03)
+
+
+def test_with_both_patches_nothing_of_that_is_left():
+    """5.6.4+p1p2 of the same row: 1606 us a write."""
+    result = run("5.6.4+p1p2", 1000, 500, low_latency=False, trace=False)
+    assert result.idles_per_op < 0.01
 
 
 def test_4_19_goes_from_no_idle_to_one_to_two():
@@ -366,10 +419,12 @@ def test_compiled_and_plain_python_give_the_same_trace(args):
 
 
 def test_time_per_write_of_all_measured_rows_is_right():
-    """Issue 3: median error at most 3 %, 90th percentile at most 15 %, as `iosched validate kernel` finds it."""
+    """As `iosched validate kernel` finds it (0.7 and 7.2 %; the issue asks for 3 and 15 %)."""
     wanted = lambda run: run.conditions["scheduler"] == "bfq" or run.without_scheduler  # noqa: E731
     rows = validate_kernel(data_file("kernel/dd.csv"), keep=wanted).rows
     errors = [abs(row["error"]) for row in rows if row["scheduler"] == "bfq"]
     assert len(errors) == 785
-    assert np.median(errors) <= 0.03
-    assert np.quantile(errors, 0.9) <= 0.15
+    assert np.median(errors) <= 0.01
+    assert np.quantile(errors, 0.9) <= 0.10
+    alone = [abs(row["error"]) for row in rows if row["scheduler"] == "bfq" and not row["run_id"].startswith("four")]
+    assert len(alone) == 705 and np.quantile(alone, 0.95) <= 0.05

@@ -270,9 +270,9 @@ def test_cfq_is_within_2_percent(rows):
     assert len(errors) == 14 and errors.max() < 0.02
 
 
-def test_all_rows_are_within_3_percent_in_the_median(rows):
+def test_all_rows_are_within_2_percent_in_the_median_and_30_at_the_90th_percentile(rows):
     errors = errors_of(rows, lambda run: True)
-    assert len(errors) == 187 and np.median(errors) < 0.03
+    assert len(errors) == 187 and np.median(errors) < 0.02 and np.quantile(errors, 0.9) < 0.3
 
 
 def test_eight_clients_share_commits_as_on_a_real_kernel():
@@ -302,6 +302,28 @@ def test_every_claim_is_reproduced_or_explained(outcomes):
     for o in outcomes.values():
         if o.verdict != "reproduced":
             assert o.reason or o.claim.note, o.claim.id
+
+
+def test_what_lasts_is_dbenchs_wait_for_the_timer_of_jbd2s_queue_and_in_one_cgroup_it_is_the_other_way_round():
+    """T1-010, and the logs of a real 5.6.4: 29 of 30 requests of dbench wait for jbd2's timer in a child cgroup."""
+
+    def held(e: str = "bfq", since: float = 0.0, **options: object) -> dict[str, float]:
+        vm, _ = thread.scenario(e)
+        job = thread.job(**options)
+        result = io.simulate(vm, job)
+        idling = (result.since(io.simulate(vm, job, until=since)) if since else result).idling
+        return (idling.groupby("waited_for").held_s.sum() / idling.held_s.sum()).to_dict()
+
+    assert 0.2 < held()["dbench"] < 0.5
+    assert held(since=12.0)["jbd2"] > 0.99
+    assert held("bfq low_latency=0")["jbd2"] > 0.98
+    assert held(cgroup="/")["dbench"] > 0.95
+
+
+def test_a_real_kernel_saves_more_than_published_as_well(outcomes):
+    """T1-025 is off, and the real 5.6.4 lies between the thread and the model."""
+    o = outcomes["T1-025"]
+    assert o.claim.low < o.kernel < o.simulated and o.simulated == pytest.approx(o.kernel, rel=0.12)
 
 
 def test_device_and_host_are_the_same_under_every_scheduler_and_patch():
@@ -378,8 +400,8 @@ def test_three_seconds_of_dbench_are_simulated_in_a_fraction_of_one():
     assert min(once() for _ in range(3)) < 0.6  # 0.015 s on an idle machine; aim 0.2 s
 
 
-def test_both_patches_cure_and_patch_2_without_a_live_test_does_not():
+def test_both_patches_cure_and_no_rule_by_itself_does():
     frame = thread.ablation().set_index("rule")
     assert frame.MB_s["both patches"] == pytest.approx(200, rel=0.01)
     assert frame.MB_s["as in 5.6.4"] < 0.5 * frame.MB_s["both patches"]
-    assert frame.MB_s["patch 2: short thinkers have wakers too"] < 0.5 * frame.MB_s["both patches"]
+    assert frame.last_MB_s.drop("both patches").max() < 0.5 * frame.last_MB_s["both patches"]

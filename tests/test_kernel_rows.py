@@ -38,17 +38,17 @@ def test_every_row_of_419_is_compared(comparison):
     assert comparison.skipped == []
 
 
-def test_the_time_of_a_write_is_off_by_at_most_2_percent_in_the_median_and_6_at_the_95th_percentile(comparison):
+def test_the_time_of_a_write_is_off_by_at_most_1_percent_in_the_median_and_5_at_the_95th_percentile(comparison):
     errors = comparison.errors()
-    assert np.median(errors) <= 0.02
-    assert np.percentile(errors, 95) <= 0.06
+    assert np.median(errors) <= 0.01
+    assert np.percentile(errors, 95) <= 0.05
 
 
-def test_cfq_alone_meets_the_same_bounds(comparison):
+def test_cfq_alone_is_off_by_at_most_2_percent_in_the_median_and_5_at_the_95th_percentile(comparison):
     errors = np.array([abs(row["error"]) for row in comparison.rows if row["scheduler"] == "cfq"])
     assert len(errors) == 187
     assert np.median(errors) <= 0.02
-    assert np.percentile(errors, 95) <= 0.06
+    assert np.percentile(errors, 95) <= 0.05
 
 
 def test_host_costs_are_fitted_on_rows_without_a_scheduler_only(comparison):
@@ -106,7 +106,7 @@ def test_other_kernels_without_idling_are_predicted_within_a_few_percent():
     )
     errors = validate_kernel(TABLE, keep=keep).errors()
     assert len(errors) > 150
-    assert np.median(errors) <= 0.02 and np.percentile(errors, 95) <= 0.06
+    assert np.median(errors) <= 0.01 and np.percentile(errors, 95) <= 0.05
 
 
 def test_the_shipped_hosts_are_what_the_shipped_rows_give():

@@ -307,7 +307,7 @@ def test_timelines_stand_below_one_another_on_one_time_axis(dbench_runs):
     assert [ax.get_title("left").split(":")[0] for ax in figure.axes] == ["5.6.4", "5.12"]
     assert figure.axes[0].get_xlim() == figure.axes[1].get_xlim()
     assert figure.axes[1].get_xlabel() == "time since the fsync began (ms)"
-    assert "8 ms for dbench: timer fired" in words(figure)
+    assert "7.99 ms for jbd2: timer fired" in words(figure)
     assert "injected" in words(figure) and "kept idle until the timer fired" in words(figure)
     with pytest.raises(io.ScenarioError, match="no result was given"):
         plots.timelines({})

@@ -66,3 +66,8 @@ def test_a_measured_course_has_the_mean_of_its_run():
     course = wakers.measured_course("5.6.4", wakers.MEASURED_RUN)
     assert sum(course) / len(course) == pytest.approx(73.9, rel=0.02)
     assert len(course) == pytest.approx(thread.job().runtime, abs=1)
+
+
+def test_a_measured_course_is_in_the_order_of_its_seconds():
+    course = wakers.measured_course("5.6.4", wakers.MEASURED_RUN)
+    assert [round(rate) for rate in course[:4] + course[-2:]] == [229, 229, 96, 39, 57, 57]  # t1 to t4, t14 and t15

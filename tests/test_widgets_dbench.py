@@ -68,14 +68,15 @@ def test_every_value_of_every_choice_is_simulated_as_it_stands(explorer):
 
 
 def test_a_rule_moves_the_picture(explorer):
-    before = explorer.picture.value
     explorer.controls[RULE + "selection"].value = "waker's request"
+    before = explorer.picture.value
+    explorer.controls[RULE + "long_think_time"].value = False
     canvas = explorer.canvas
     assert explorer.picture.value != before
-    assert explorer.machine.scheduler.waker_rules == waker_rules("5.6.4+p1")
+    assert explorer.machine.scheduler.waker_rules == waker_rules("5.6.4+p1p2")
     second, rate = canvas.now.get_data()
     assert rate.tolist() == pytest.approx((explorer.result.course.bytes_per_s * 1e-6).tolist()[: len(second)])
-    assert canvas.ghost.get_ydata()[-1] < 0.5 * rate[-1], "the ghost is the slow state before"
+    assert canvas.ghost.get_ydata()[-1] < 0.5 * rate[-1], "the ghost is the slow state of patch 1 alone"
     tops = [max(y for bars in canvas.parts.values() for _, y in bars.get_paths()[x].vertices) for x in (0, 1)]
     assert tops[0] > 2 * tops[1], "and so is the fsync that is left of the one now"
 

@@ -181,8 +181,9 @@ def text(outcomes: list[Outcome]) -> str:
     lines = ["  ".join(str(cell).ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
     lines.insert(1, "  ".join("-" * w for w in widths))
     for o in outcomes:
-        if o.verdict != "reproduced":
-            lines.append(f"{o.claim.id}: {o.verdict}: {o.reason or o.claim.note}")
+        said = o.reason or o.claim.note
+        if o.verdict != "reproduced" or (said and o.claim.role == "predicted"):
+            lines.append(f"{o.claim.id}: {o.verdict}: {said}")
     return "\n".join([*lines, "", counts(outcomes)])
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..data import data_file
 from ..engine.codes import NONE
 from ..errors import ScenarioError
+from ..measure.kernel_rows import SECOND
 from ..result import Result
 from ..scenario import Machine
 from ..schedulers import BFQ, WakerRules, waker_rules
@@ -22,7 +23,7 @@ from ..schedulers.bfq_versions import PATCHES, WAKERS
 from ..simulation import simulate
 from ..workloads import Dbench
 from . import claims
-from .dbench import FULL_SPEED, LAST_SECONDS, VANILLA, scenario
+from .dbench import FLUSH_BYTES, FULL_SPEED, LAST_SECONDS, VANILLA, scenario
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +36,6 @@ VERSIONS = [
     + ([VANILLA, *(VANILLA + patch for patch in PATCHES)] if since == "5.3" else [])
 ]
 PUBLISHED = {"bfq": "5.6", "bfq + patches 1 and 2": "both patches"}  # experiment -> words
-FLUSH_BYTES = 448_057  # counted in the load file for each fsync
 MEASURED_RUN = "L600w0r1kid_bfq_kid_ll1_r1"  # of real 5.6.4 kernels: child cgroup, defaults, 600 us
 
 
@@ -161,12 +161,13 @@ def measured_course(kernel: str, run_id: str) -> list[float]:
 
     Raises ScenarioError for a run without such rows.
 
-    >>> [round(rate) for rate in measured_course("5.6.4", "L600w0r1kid_bfq_kid_ll1_r1")][:2]
-    [229, 50]
+    >>> [round(rate) for rate in measured_course("5.6.4", "L600w0r1kid_bfq_kid_ll1_r1")][:4]
+    [229, 229, 96, 39]
     """
     with data_file("kernel/dbench.csv").open(newline="", encoding="utf-8") as f:
         rows = [r for r in csv.DictReader(f) if (r["kernel"], r["run_id"]) == (kernel, run_id)]
-    found = [float(r["interval_throughput_MBs"]) for r in rows if r["interval_throughput_MBs"]]
+    rows = sorted((r for r in rows if SECOND.fullmatch(r["role"])), key=lambda r: int(r["role"][1:]))
+    found = [float(r["interval_throughput_MBs"]) for r in rows]
     if not found:
         raise ScenarioError(f"run_id: {run_id!r} of kernel {kernel} has no rows second by second in kernel/dbench.csv.")
     return found

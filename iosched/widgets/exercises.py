@@ -124,10 +124,13 @@ def _which_rule() -> Exercise:
 
     def why(name: str) -> str:
         if name == NO_RULE:
-            return "A waker must be found, and it must be served: each patch brings one of the two."
+            return (
+                "A waker must be found, and it must be served: each patch brings one of the two. (Patch 1 alone is a "
+                "coin: see above.)"
+            )
         return (
-            f"{answer(name)}. In the model this rule is enough. The thread says that patch 1 alone is not, and a real "
-            "5.6.4 agrees with the thread: see above where model and kernel part."
+            f"{answer(name)}. On this device, that is: the thread says that patch 1 alone is not enough, and a real "
+            "5.6.4 agrees with the thread. See above how a microsecond decides."
         )
 
     return exercise(
@@ -158,7 +161,7 @@ def _rule_of_the_cure() -> Exercise:
         right,
         choices=[*CURES_OF_5_12, "each of the two", "neither"],
         why=f"In the last seconds, with {words}. It samples think time at real pauses only, and a newcomer may preempt "
-        "where waiting is not worth it.",
+        "where waiting is not worth it. Its waker rules alone do here what patch 1 does: they toss a coin.",
     )
 
 
@@ -172,5 +175,5 @@ def _when_it_is_lost() -> Exercise:
         float(slow.min() + 1),
         unit="s",
         tolerance=0.15,
-        why="Until then both queues are weight-raised. It is why a short benchmark shows nothing.",
+        why="Until just before it both queues are weight-raised. It is why a short benchmark shows nothing.",
     )
