@@ -112,6 +112,17 @@ def requeue(p, c, q, i):
 
 
 @jit
+def come_back(p, c, q, i):
+    """The group whose queue is kept although empty (5.3) enters anew, behind the other, to which virtual time jumps."""
+    if q[1 - i].e_active != 0:
+        c.vtime = max(c.vtime, q[1 - i].e_start)
+    requeue(p, c, q, i)
+    if q[i].e_start < c.vtime:
+        q[i].e_start = c.vtime
+        enqueue(p, c, q, i)
+
+
+@jit
 def charge(p, c, q, i, amount):
     """Book service."""
     b = q[i]
@@ -282,7 +293,10 @@ def expire(p, c, q, reason, now):
         if b.residual == 0:
             b.service = 0
     else:
-        requeue(p, c, q, i)
+        if b.nr == 0 and b.child != 0:
+            come_back(p, c, q, i)
+        else:
+            requeue(p, c, q, i)
         b.service = 0
     c.serving = NONE
     b.e_service = 0

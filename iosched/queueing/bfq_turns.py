@@ -132,7 +132,9 @@ def become_busy(p, c, q, i, now):
     soft = may and b.dispatched == 0 and jiffies > b.soft_next
     raised = p.low_latency != 0 and (b.coeff > 1 or interactive or soft)
     in_time = now <= b.last_end + 3 * p.slice_idle
-    left = b.budget - b.service
+    a = c.in_service
+    whole = p.keep_empty != 0 and b.child == 0 and a != NONE and q[a].child != 0
+    left = b.max_budget if whole else b.budget - b.service
     wants = raised
     if b.residual != 0 and in_time and (p.residual_left == 0 or left > 0):
         b.budget = max(min(left, b.max_budget), 1)
