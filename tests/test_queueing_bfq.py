@@ -260,7 +260,7 @@ def test_versions_and_flags_are_axes():
     assert form.idles_per_op[1].max() < 0.1 < 0.9 < form.idles_per_op[0, 0]
 
 
-def test_ten_thousand_points_are_quick_and_keep_to_the_single_points():
+def test_ten_thousand_points_are_quick_and_are_the_single_points():
     vm = machine("5.10", low_latency=False)
     over = {
         "scheduler.slice_idle": np.linspace(0, 16, 100),
@@ -269,15 +269,12 @@ def test_ten_thousand_points_are_quick_and_keep_to_the_single_points():
     io.closed_form(vm, dd())  # compiled, or loaded
     start = time.process_time()
     grid = io.closed_form(vm, dd(count=1000), over=over)
-    assert time.process_time() - start < 3, "of both cores, on a machine that others use"
+    assert time.process_time() - start < 8, "of both cores, on a machine that others use"
     draw = np.random.default_rng(0)
-    errors = []
     for i, k in draw.integers(0, 100, (40, 2)):
         point = {"scheduler.slice_idle": float(over["scheduler.slice_idle"][k]),
                  "device.completion_us": float(over["device.completion_us"][i, 0])}  # fmt: skip
-        single = io.closed_form(vm.with_(**point), dd(count=1000)).time_per_op
-        errors.append(abs(grid.time_per_op[i, k] / single - 1))
-    assert np.median(errors) < 0.05
+        assert grid.time_per_op[i, k] == io.closed_form(vm.with_(**point), dd(count=1000)).time_per_op
 
 
 def test_what_it_does_not_cover_it_refuses():

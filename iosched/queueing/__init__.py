@@ -154,10 +154,9 @@ def closed_form(
     would merge). Beyond these it raises and does not guess.
 
     Against the simulator the time of an operation differs under CFQ by 1.1 % at most, over 19,000 random machines, and
-    is the same to 0.01 % in 95 % of them; under BFQ by 0.7 % at most, over 8,000, and is the same in 99 %. BFQ's cycles
-    are walked one by one up to two million of all points together. A larger grid leaps over cycles that repeat, and
-    takes the rest of a run for what it has seen: on 10,000 points that is the same as point by point in the median,
-    within 10 % in nine of ten, and wrong by a factor where BFQ has two states and changes between them late (5.2).
+    is the same to 0.01 % in 95 % of them; under BFQ by 0.7 % at most, over 12,000, and is the same in 99 %. BFQ's
+    operations are walked one by one in any grid, as BFQ may change its state after thousands of them: 0.3 us each, so
+    10,000 points of 1,000 writes take two seconds on two cores, and of 10,000 writes twenty.
 
     The first operations of a run, which idle differently (a new queue starts in the SYNC tree, 1.19), are part of the
     answer for `job.count` operations; `exact_start=False` leaves them out and gives the long-run mean (under BFQ that

@@ -1,4 +1,4 @@
-"""Who waits for whom under BFQ: a machine, a dd and the numbers of a grid as the tables of `bfq_leaps.run_points`."""
+"""Who waits for whom under BFQ: a machine, a dd and the numbers of a grid as the tables of `bfq_runs.run_points`."""
 
 from __future__ import annotations
 
@@ -14,17 +14,14 @@ from ..scenario import Machine
 from ..schedulers.bfq_versions import features
 from ..workloads import Dd
 from . import bfq_state as tables
-from .bfq_leaps import run_points
+from .bfq_runs import run_points
 from .bfq_state import DATA, FIRST_LOG, FIXED, LOG, OLD_LOG, PAGE, PASSES, SECTORS
 from .chain import BEFORE_LOG, Chain, Step
 from .knobs import MS, Knobs, S, Values
 from .switches import Waits
 
-CYCLES = 2_000_000  # of all points together, walked one by one; beyond them a point leaps over cycles that repeat
-LEAST_CYCLES = 200  # and these it walks in any case
-LONG_RUN = 20_000  # cycles that stand for a run without end
-WITHOUT_END = 1 << 30
-CHUNK = 1000  # points that a thread takes
+FIRST, LAST = 5_000, 20_000  # operations that stand for a run without end
+CHUNK = 100  # points that a thread takes at a time
 
 
 def bfq_waits(machine: Machine, job: Dd, k: Knobs, chain: Chain, count: Values) -> Waits:
@@ -36,23 +33,13 @@ def bfq_waits(machine: Machine, job: Dd, k: Knobs, chain: Chain, count: Values) 
     shape = np.broadcast_shapes(*(np.shape(v) for v in vars(k).values()))
     point = _points(machine, job, k, shape)
     rows = _steps(machine, job, k, chain, point, shape)
-    _limit_cycles(point, np.all(np.isinf(count)) and job.synchronous)
+    if job.synchronous and np.all(np.isinf(count)):
+        point["count"], point.skipped, point.tail = LAST, FIRST, point.loop
     counts = _run(point, rows)
-    ops = point["count"] if job.synchronous else np.broadcast_to(k.count, shape).ravel()
+    ops = point["count"] - point.skipped if job.synchronous else np.broadcast_to(k.count, shape).ravel()
     share = np.moveaxis(counts / ops[:, None, None], 0, -1).reshape(2, -1, *shape)
     for_dd, for_log = share[:, tables.WAITED]
     return Waits(share[:, : tables.N_REASONS].sum((0, 1)), for_dd, for_log, share[:, : tables.WAITED])
-
-
-def _limit_cycles(point: np.recarray, without_end: bool) -> None:
-    """How many cycles of each point are walked one by one."""
-    if without_end:
-        point["count"] = WITHOUT_END
-        wanted = np.full(len(point), LONG_RUN)
-    else:
-        wanted = point["count"]
-    point.leaps = wanted.sum() > CYCLES
-    point.most = np.maximum(CYCLES // len(point), LEAST_CYCLES) if wanted.sum() > CYCLES else wanted
 
 
 def _run(point: np.recarray, rows: np.recarray) -> np.ndarray:
@@ -62,12 +49,9 @@ def _run(point: np.recarray, rows: np.recarray) -> np.ndarray:
     def some(first: int) -> None:
         part = slice(first, first + CHUNK)
         n = len(point[part])
-        state, queues, old = (
-            np.zeros(shape, kind).view(np.recarray)
-            for shape, kind in ((n, tables.STATE), ((n, 2), tables.QUEUE), ((n, 2), tables.QUEUE))
-        )
-        scratch = np.zeros((2, *counts.shape[1:]), np.int64)
-        run_points(point[part], rows[part], state, queues, old, counts[part], scratch)
+        state = np.zeros(n, tables.STATE).view(np.recarray)
+        queues = np.zeros((n, 2), tables.QUEUE).view(np.recarray)
+        run_points(point[part], rows[part], state, queues, counts[part])
 
     if len(point) <= CHUNK:
         some(0)

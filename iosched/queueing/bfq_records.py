@@ -75,7 +75,6 @@ def update_think_time(p, c, q, i, now):
         b.samples = (7 * b.samples + 256) // 8
         b.total = (7 * b.total + 256 * min(now - b.last_end, 2 * p.slice_idle)) // 8
         b.mean_think = (b.total + 128) // b.samples
-        b.margin = min(b.margin, abs(b.mean_think - p.think_limit))
     short = 1 if b.samples <= THINK_VALID or b.mean_think <= p.think_limit else 0
     if short != b.short:
         b.short = short
@@ -170,7 +169,6 @@ def raise_weight(p, c, b, interactive, soft, jiffies):
             b.raised_for = SOFT_RT_PERIOD
             b.coeff = RAISE_SOFT_RT
         b.raised_at = jiffies
-        b.renewed = 1
 
 
 @jit
@@ -188,7 +186,6 @@ def update_soft_start(p, b, jiffies):
         return
     by_rate = b.idle_backlogged + b.service_backlogged * SEC // SOFT_RT_RATE // p.jiffy * p.jiffy
     by_pause = jiffies + p.soft_pause
-    b.soft_moves = 1 if by_pause >= max(b.soft_next, by_rate) else 0
     b.soft_next = max(b.soft_next, max(by_rate, by_pause))
 
 

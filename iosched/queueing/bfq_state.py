@@ -31,13 +31,9 @@ FATES = ("waits", "preempts", "injected by limit", "injected as waker or woken",
 N_REASONS, N_FATES = len(REASONS), len(FATES)
 WAITED = N_REASONS + N_FATES  # column of the ns waited, behind the counts of reasons and of fates
 
-BLOCK = 6  # cycles that are compared as one, since some states alternate or go in threes
-SETTLED = 2  # blocks alike, after which only a deadline or a count can bring a change
-HASH = (1 << 31) - 1
-
 POINT = columns(
     "slice_idle think_limit soft_pause jiffy timeout_sync user_max_budget strict low_latency rotational wakeup bs "
-    "direct count start quiet mount loop tail most leaps reads read_ns log_size apart same_group uneven0 uneven1 "
+    "direct count skipped start quiet mount loop tail reads read_ns log_size apart same_group uneven0 uneven1 "
     "uneven weight0 weight1 child0 child1 group0 group1 " + FEATURES + " " + WAKER_COLUMNS
 )
 STEP = columns("host task service kind nr runs")
@@ -45,14 +41,14 @@ STATE = columns(
     "until jiffies in_service busy raised_busy in_driver last_completion last_completed last_task max_budget "
     "budgets_assigned last_budget_start last_idling_start vtime serving latest rate rate_samples rate_sectors "
     "rate_sequential rate_first rate_last_dispatch rate_biggest wait_dispatch waited injected arrived_empty why fate "
-    "direct position mapped head pattern"
+    "direct position mapped head"
 )
 QUEUE = columns(
     "used child plain group_weight weight coeff nr dispatched busy wait residual max_budget budget service io_bound "
     "timely io_start tot_idle short samples total mean_think last_end limit last_serv decreased waker tentative "
-    "detections detection_start budget_timeout raised_at raised_for raised_before soft_next soft_update soft_moves "
+    "detections detection_start budget_timeout raised_at raised_for raised_before soft_next soft_update "
     "idle_backlogged service_backlogged service_raised e_active e_counted e_weight e_budget e_service e_start "
-    "e_finish margin renewed"
+    "e_finish"
 )
 
 

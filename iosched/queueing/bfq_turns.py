@@ -60,8 +60,6 @@ from .bfq_state import (
     EXHAUSTED,
     FIRST_LOG,
     FIXED,
-    HASH,
-    N_FATES,
     N_REASONS,
     NEW_LOG,
     NO_MORE,
@@ -382,7 +380,6 @@ def turn(p, c, q, n, i, nr, service, now):
     elif c.fate == WAITS:
         c.fate = OPEN
     n[1 - i, N_REASONS + c.fate] += 1
-    c.pattern = (c.pattern * N_FATES + c.fate) % HASH
     end = run + service
     if c.until <= end:
         pass_time(p, c, q, end)
