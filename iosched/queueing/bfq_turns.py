@@ -60,6 +60,7 @@ from .bfq_state import (
     EXHAUSTED,
     FIRST_LOG,
     FIXED,
+    LOADED,
     N_REASONS,
     NEW_LOG,
     NO_MORE,
@@ -392,6 +393,8 @@ def sectors(p, c, step):
     """Sectors of a step of the running operation: pages that dd touches, blocks of the transaction, or a page."""
     if step.kind == FIXED:
         return step.nr
+    if step.kind == LOADED:
+        return c.data if step.task == 0 else c.log
     if step.kind == DATA:
         start = c.position
         c.position += p.bs
