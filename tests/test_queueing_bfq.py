@@ -284,5 +284,8 @@ def test_what_it_does_not_cover_it_refuses():
         io.closed_form(machine(), dd(bs="4M"))
     with pytest.raises(io.ScenarioError, match="more than one request at once"):
         io.closed_form(machine(device=io.devices.null(max_sectors_kb=8)), dd())
+    strict = machine(filesystem=io.XFS(), strict_guarantees=True)
+    with pytest.raises(io.ScenarioError, match="more than one request at once"):
+        io.closed_form(strict, dd(bs="8k", oflag=None, conv="fsync"))
     with pytest.raises(io.ScenarioError, match=r"ioprio: 3.*merge"):
         io.closed_form(machine("6.1"), dd("/", ioprio=3))

@@ -29,6 +29,8 @@ def bfq_waits(machine: Machine, job: Dd, k: Knobs, chain: Chain, count: Values) 
     """BFQ's idling an operation. Without a second task that the scheduler sees nobody waits."""
     steps = chain.loop if job.synchronous else chain.loop + chain.tail
     if not {"dd", "log"} <= {step.task for step in steps if step.visible and np.any(step.requests)}:
+        if machine.scheduler.strict_guarantees:  # one request in the device, never more
+            _check_single(k, steps)
         return Waits(0.0, 0.0, 0.0)
     check(machine, job, k, steps)
     shape = np.broadcast_shapes(*(np.shape(v) for v in vars(k).values()))
@@ -57,8 +59,7 @@ def run(point: np.recarray, rows: np.recarray, load: np.recarray) -> tuple[np.nd
         part = slice(first, first + CHUNK)
         n = len(point[part])
         state = np.zeros(n, tables.STATE).view(np.recarray)
-        queues = np.zeros((n, 2), tables.QUEUE).view(np.recarray)
-        run_points(point[part], rows[part], load, state, queues, counts[part], sums[part])
+        run_points(point[part], rows[part], load, state, counts[part], sums[part])
 
     if len(point) <= CHUNK:
         some(0)
@@ -76,18 +77,23 @@ def check(machine: Machine, job: Process, k: Knobs, steps: list[Step]) -> None:
             f"{kind}.ioclass: {job.ioclass!r} is beyond the closed form of BFQ with a journal, which knows one class; "
             "give 'best-effort', or simulate()."
         )
-    many = any(np.any(np.asarray(step.requests) > 1) for step in steps if step.visible)
-    if many or np.any(np.asarray(k.max_bytes) < FIRST_LOG * PAGE):
-        raise ScenarioError(
-            "dd.bs: more than one request at once is beyond the closed form of BFQ with a journal; give a bs and "
-            "device.max_sectors_kb that make a write, and a log write, one request, or simulate()."
-        )
+    _check_single(k, steps)
     group, ioprio = _log_writer(machine)
     merges = features(machine.scheduler.version(machine.version))[0]["stable_merge"]
     if merges and job.ioprio == ioprio and normalise(job.cgroup) == normalise(group):
         raise ScenarioError(
             f"{kind}.ioprio: {job.ioprio} is that of the log's writer, in one cgroup with {kind}, so that since 5.13 "
             "their queues may merge, which is beyond the closed form of BFQ; give another, or simulate()."
+        )
+
+
+def _check_single(k: Knobs, steps: list[Step]) -> None:
+    """A write, and a log write, is one request."""
+    many = any(np.any(np.asarray(step.requests) > 1) for step in steps if step.visible)
+    if many or np.any(np.asarray(k.max_bytes) < FIRST_LOG * PAGE):
+        raise ScenarioError(
+            "dd.bs: more than one request at once is beyond the closed form of BFQ with a journal; give a bs and "
+            "device.max_sectors_kb that make a write, and a log write, one request, or simulate()."
         )
 
 

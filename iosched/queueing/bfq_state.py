@@ -5,6 +5,8 @@ Integers throughout: ns and 512-byte sectors.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..engine.columns import columns
 from ..engine.jit import jit
 from ..schedulers.bfq_tables import (
@@ -42,12 +44,6 @@ POINT = columns(
 STEP = columns("host task service kind nr runs")
 LOAD = columns("operations counted data log rewrite sets_time")  # a flush of dbench's; data and log in sectors
 SUMS = columns("flushes commits operations counted elapsed")  # of dbench, since the warm-up
-STATE = columns(
-    "until jiffies in_service busy raised_busy in_driver last_completion last_completed last_task max_budget "
-    "budgets_assigned last_budget_start last_idling_start vtime serving latest rate rate_samples rate_sectors "
-    "rate_sequential rate_first rate_last_dispatch rate_biggest wait_dispatch waited injected arrived_empty why fate "
-    "direct position mapped head data log"
-)
 QUEUE = columns(
     "used child plain group_weight weight coeff nr dispatched busy wait residual max_budget budget service io_bound "
     "timely io_start tot_idle short samples total mean_think last_end limit last_serv decreased waker tentative "
@@ -55,6 +51,13 @@ QUEUE = columns(
     "idle_backlogged service_backlogged service_raised e_active e_counted e_weight e_budget e_service e_start "
     "e_finish"
 )
+SCHEDULER = columns(
+    "until jiffies in_service busy raised_busy in_driver last_completion last_completed last_task max_budget "
+    "budgets_assigned last_budget_start last_idling_start vtime serving latest rate rate_samples rate_sectors "
+    "rate_sequential rate_first rate_last_dispatch rate_biggest wait_dispatch waited injected arrived_empty why fate "
+    "direct position mapped head data log"
+)
+STATE = np.dtype([*SCHEDULER.descr, ("q", QUEUE, (2,))])
 
 
 @jit
