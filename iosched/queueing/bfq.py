@@ -69,6 +69,11 @@ def run(point: np.recarray, rows: np.recarray, load: np.recarray) -> tuple[np.nd
     return counts, sums
 
 
+def compile_points() -> None:
+    """Compile the turns, or load them from the cache, without taking any."""
+    run(np.zeros(0, tables.POINT).view(np.recarray), np.zeros((0, 0), tables.STEP).view(np.recarray), NO_LOAD)
+
+
 def check(machine: Machine, job: Process, k: Knobs, steps: list[Step]) -> None:
     """Where the recursion holds: one request at a time, two queues of the best-effort class that never merge."""
     kind = type(job).__name__.lower()
