@@ -269,7 +269,7 @@ def test_ten_thousand_points_are_quick_and_are_the_single_points():
     io.closed_form(vm, dd())  # compiled, or loaded
     start = time.process_time()
     grid = io.closed_form(vm, dd(count=1000), over=over)
-    assert time.process_time() - start < 8, "of both cores, on a machine that others use"
+    assert time.process_time() - start < 6, "of both cores, on a machine that others use"
     draw = np.random.default_rng(0)
     for i, k in draw.integers(0, 100, (40, 2)):
         point = {"scheduler.slice_idle": float(over["scheduler.slice_idle"][k]),

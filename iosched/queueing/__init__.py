@@ -164,7 +164,7 @@ def closed_form(
     Against the simulator the time of an operation differs under CFQ by 1.1 % at most, over 19,000 random machines, and
     is the same to 0.01 % in 95 % of them; under BFQ by 0.7 % at most, over 12,000, and is the same in 99 %. BFQ's
     operations are walked one by one in any grid, as BFQ may change its state after thousands of them: 0.3 us each, so
-    10,000 points of 1,000 writes take two seconds on two cores, and of 10,000 writes twenty. dbench's flushes are
+    10,000 points of 1,000 writes take two seconds on two cores, and of 10,000 writes fifteen. dbench's flushes are
     walked in the same way under every scheduler (whether a flush commits depends on the timer tick), those of the
     warm-up too, which do not count; it differs by 0.5 % at most on 162 real kernels' rows, and is the same in 95 %.
 
