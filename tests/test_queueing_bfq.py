@@ -74,11 +74,11 @@ def test_every_one_writer_row_is_answered(rows):
     assert all(calculated is not None for _, _, calculated in rows)
 
 
-def test_on_the_kernels_rows_it_is_the_simulator_to_one_in_10_000_in_98_of_100_and_to_2_percent_in_all(rows):
+def test_on_the_kernels_rows_it_is_the_simulator_to_one_in_10_000_in_98_of_100_and_to_1_percent_in_all(rows):
     errors = np.array([abs(calculated / simulated - 1) for _, simulated, calculated in rows])
     assert np.median(errors) < 1e-6
     assert np.percentile(errors, 98) < 1e-4
-    assert errors.max() < 0.02
+    assert errors.max() < 0.01
 
 
 def test_against_the_real_kernels_it_is_as_far_off_as_the_simulator(rows):
@@ -260,7 +260,7 @@ def test_versions_and_flags_are_axes():
     assert form.idles_per_op[1].max() < 0.1 < 0.9 < form.idles_per_op[0, 0]
 
 
-def test_ten_thousand_points_are_quick_and_keep_to_the_single_points():
+def test_ten_thousand_points_are_quick_and_are_the_single_points():
     vm = machine("5.10", low_latency=False)
     over = {
         "scheduler.slice_idle": np.linspace(0, 16, 100),
@@ -269,15 +269,12 @@ def test_ten_thousand_points_are_quick_and_keep_to_the_single_points():
     io.closed_form(vm, dd())  # compiled, or loaded
     start = time.process_time()
     grid = io.closed_form(vm, dd(count=1000), over=over)
-    assert time.process_time() - start < 3, "of both cores, on a machine that others use"
+    assert time.process_time() - start < 6, "of both cores, on a machine that others use"
     draw = np.random.default_rng(0)
-    errors = []
     for i, k in draw.integers(0, 100, (40, 2)):
         point = {"scheduler.slice_idle": float(over["scheduler.slice_idle"][k]),
                  "device.completion_us": float(over["device.completion_us"][i, 0])}  # fmt: skip
-        single = io.closed_form(vm.with_(**point), dd(count=1000)).time_per_op
-        errors.append(abs(grid.time_per_op[i, k] / single - 1))
-    assert np.median(errors) < 0.05
+        assert grid.time_per_op[i, k] == io.closed_form(vm.with_(**point), dd(count=1000)).time_per_op
 
 
 def test_what_it_does_not_cover_it_refuses():
@@ -287,5 +284,8 @@ def test_what_it_does_not_cover_it_refuses():
         io.closed_form(machine(), dd(bs="4M"))
     with pytest.raises(io.ScenarioError, match="more than one request at once"):
         io.closed_form(machine(device=io.devices.null(max_sectors_kb=8)), dd())
+    strict = machine(filesystem=io.XFS(), strict_guarantees=True)
+    with pytest.raises(io.ScenarioError, match="more than one request at once"):
+        io.closed_form(strict, dd(bs="8k", oflag=None, conv="fsync"))
     with pytest.raises(io.ScenarioError, match=r"ioprio: 3.*merge"):
         io.closed_form(machine("6.1"), dd("/", ioprio=3))

@@ -1,15 +1,19 @@
-"""Compile the engine, or load it from the cache, with something to look at while it lasts."""
+"""Compile the engine, or load it from the cache, with something to look at while it lasts.
+
+A cold compile takes the closed form of BFQ along, which is compiled by itself, so that its first use need not wait.
+"""
 
 from __future__ import annotations
 
 import sys
 
-from .jit import cache_folder, engine_sources, jit_enabled, writable_cache_folder
+from .jit import PACKAGE, cache_folder, engine_sources, jit_enabled, writable_cache_folder
 
 
 def functions_to_compile() -> int:
     """How many functions the sources mark for compilation, for the bar's length."""
-    return sum(path.read_text(encoding="utf-8").count("\n@jit\n") for path in engine_sources())
+    sources = [*engine_sources(), *PACKAGE.glob("queueing/*.py")]
+    return sum(path.read_text(encoding="utf-8").count("\n@jit\n") for path in sources)
 
 
 def warm_up(*, show: bool = True) -> None:
@@ -27,6 +31,8 @@ def warm_up(*, show: bool = True) -> None:
     from numba.core import event
     from tqdm.auto import tqdm
 
+    from ..queueing.bfq import compile_points
+
     print(
         "Compiling the engine, once for this version of the sources (about a minute) ...", file=sys.stderr, flush=True
     )
@@ -41,4 +47,5 @@ def warm_up(*, show: bool = True) -> None:
 
         with event.install_listener("numba:compile", Step()):
             compile_run()
+            compile_points()
     print("... done.", file=sys.stderr, flush=True)

@@ -41,9 +41,9 @@ def device_budget(p, c):
 
 
 @jit
-def begin_queue(p, c, q, i, now):
+def begin_queue(p, c, i, now):
     """A process sends its first request (1.1)."""
-    b = q[i]
+    b = c.q[i]
     b.used = 1
     b.plain = p.weight0 if i == 0 else p.weight1
     b.child = p.child0 if i == 0 else p.child1
@@ -68,14 +68,13 @@ def begin_queue(p, c, q, i, now):
 
 
 @jit
-def update_think_time(p, c, q, i, now):
+def update_think_time(p, c, i, now):
     """Fold one think time in and see whether it is short (1.6); a change of sides may reset the limit (1.11)."""
-    b = q[i]
+    b = c.q[i]
     if p.think_idle == 0 or (b.dispatched == 0 and b.busy == 0):
         b.samples = (7 * b.samples + 256) // 8
         b.total = (7 * b.total + 256 * min(now - b.last_end, 2 * p.slice_idle)) // 8
         b.mean_think = (b.total + 128) // b.samples
-        b.margin = min(b.margin, abs(b.mean_think - p.think_limit))
     short = 1 if b.samples <= THINK_VALID or b.mean_think <= p.think_limit else 0
     if short != b.short:
         b.short = short
@@ -85,9 +84,9 @@ def update_think_time(p, c, q, i, now):
 
 
 @jit
-def check_waker(p, c, q, i, now):
+def check_waker(p, c, i, now):
     """Was the other queue's completion the cause of this arrival (2.1)?"""
-    b = q[i]
+    b = c.q[i]
     candidate = c.last_completed
     if p.wk_detect == 0 or candidate == NONE or candidate == i:
         return
@@ -170,7 +169,6 @@ def raise_weight(p, c, b, interactive, soft, jiffies):
             b.raised_for = SOFT_RT_PERIOD
             b.coeff = RAISE_SOFT_RT
         b.raised_at = jiffies
-        b.renewed = 1
 
 
 @jit
@@ -188,7 +186,6 @@ def update_soft_start(p, b, jiffies):
         return
     by_rate = b.idle_backlogged + b.service_backlogged * SEC // SOFT_RT_RATE // p.jiffy * p.jiffy
     by_pause = jiffies + p.soft_pause
-    b.soft_moves = 1 if by_pause >= max(b.soft_next, by_rate) else 0
     b.soft_next = max(b.soft_next, max(by_rate, by_pause))
 
 

@@ -41,37 +41,37 @@ def virtual_time(p, amount, weight):
 
 
 @jit
-def apply_weight(q, i):
+def apply_weight(c, i):
     """A queue's raised weight counts from its next insertion on; its group's is what it is."""
-    b = q[i]
+    b = c.q[i]
     b.weight = b.plain * b.coeff
     if b.child == 0:
         b.e_weight = b.weight
 
 
 @jit
-def activate(p, c, q, i, residual):
+def activate(p, c, i, residual):
     """The entity enters; one that left not by its own fault starts where it had stopped, if that is in the past."""
-    b = q[i]
+    b = c.q[i]
     begin = c.vtime
     shifted = residual and c.vtime > b.e_finish
     if shifted:
         begin = b.e_finish
     b.e_start = max(begin, b.e_finish) if b.e_counted != 0 else begin
     b.e_counted = 1
-    enqueue(p, c, q, i)
+    enqueue(p, c, i)
     if shifted and b.child == 0 and c.vtime > b.e_finish:
         ahead = (c.vtime - b.e_finish) // b.coeff
         b.e_start += ahead
         b.e_finish += ahead
-    settle(c, q)
+    settle(c)
 
 
 @jit
-def enqueue(p, c, q, i):
+def enqueue(p, c, i):
     """Into the tree, with the finish that the budget gives."""
-    b = q[i]
-    apply_weight(q, i)
+    b = c.q[i]
+    apply_weight(c, i)
     b.e_budget = b.budget
     b.e_finish = b.e_start + virtual_time(p, b.e_budget, b.e_weight)
     b.e_active = 1
@@ -79,42 +79,53 @@ def enqueue(p, c, q, i):
 
 
 @jit
-def settle(c, q):
+def settle(c):
     """Virtual time jumps to the earliest start where nothing is in service."""
-    if c.serving != NONE or (q[0].e_active == 0 and q[1].e_active == 0):
+    if c.serving != NONE or (c.q[0].e_active == 0 and c.q[1].e_active == 0):
         return
-    earliest = q[0].e_start if q[0].e_active != 0 else q[1].e_start
-    if q[1].e_active != 0:
-        earliest = min(earliest, q[1].e_start)
+    earliest = c.q[0].e_start if c.q[0].e_active != 0 else c.q[1].e_start
+    if c.q[1].e_active != 0:
+        earliest = min(earliest, c.q[1].e_start)
     c.vtime = max(c.vtime, earliest)
 
 
 @jit
-def deactivate(p, c, q, i):
+def deactivate(p, c, i):
     """The entity leaves, and is remembered until virtual time passes its finish."""
-    b = q[i]
+    b = c.q[i]
     b.e_finish = b.e_start + virtual_time(p, b.e_service, b.e_weight)
     if c.serving == i:
         c.serving = NONE
     b.e_active = 0
     if b.e_finish <= c.vtime:
         b.e_counted = 0
-    settle(c, q)
+    settle(c)
 
 
 @jit
-def requeue(p, c, q, i):
+def requeue(p, c, i):
     """The entity in service stays, behind the service that it got."""
-    b = q[i]
+    b = c.q[i]
     b.e_start += virtual_time(p, b.e_service, b.e_weight)
     b.e_service = 0
-    enqueue(p, c, q, i)
+    enqueue(p, c, i)
 
 
 @jit
-def charge(p, c, q, i, amount):
+def come_back(p, c, i):
+    """The group whose queue is kept although empty (5.3) enters anew, behind the other, to which virtual time jumps."""
+    if c.q[1 - i].e_active != 0:
+        c.vtime = max(c.vtime, c.q[1 - i].e_start)
+    requeue(p, c, i)
+    if c.q[i].e_start < c.vtime:
+        c.q[i].e_start = c.vtime
+        enqueue(p, c, i)
+
+
+@jit
+def charge(p, c, i, amount):
     """Book service."""
-    b = q[i]
+    b = c.q[i]
     if b.coeff > 1:
         b.service_raised += amount
     b.service_backlogged += amount
@@ -122,28 +133,28 @@ def charge(p, c, q, i, amount):
     b.e_service += amount
     weights = 0
     for k in range(2):
-        if q[k].e_counted != 0:
-            weights += q[k].e_weight
+        if c.q[k].e_counted != 0:
+            weights += c.q[k].e_weight
     c.vtime += virtual_time(p, amount, weights)
     for k in range(2):
-        if q[k].e_counted != 0 and q[k].e_active == 0 and c.serving != k and q[k].e_finish <= c.vtime:
-            q[k].e_counted = 0
+        if c.q[k].e_counted != 0 and c.q[k].e_active == 0 and c.serving != k and c.q[k].e_finish <= c.vtime:
+            c.q[k].e_counted = 0
 
 
 @jit
-def choose(c, q):
+def choose(c):
     """Whose turn is it: of the eligible entities the one that would finish first, of two equals the one that came
     first; NONE without any."""
-    settle(c, q)
+    settle(c)
     best = NONE
     for k in range(2):
-        b = q[k]
+        b = c.q[k]
         if b.e_active == 0 or b.e_start > c.vtime:
             continue
-        if best == NONE or b.e_finish < q[best].e_finish or (b.e_finish == q[best].e_finish and c.latest == best):
+        if best == NONE or b.e_finish < c.q[best].e_finish or (b.e_finish == c.q[best].e_finish and c.latest == best):
             best = k
     if best != NONE:
-        q[best].e_active = 0
+        c.q[best].e_active = 0
         c.serving = best
     return best
 
@@ -159,57 +170,57 @@ def is_active(b):
 
 
 @jit
-def asymmetric(p, c, q, i):
+def asymmetric(p, c, i):
     """WEIGHTS or GROUPS if bandwidth must be shared unequally, else NONE."""
-    both = is_active(q[0]) and is_active(q[1])
-    if both and q[0].weight == q[0].plain and q[1].weight == q[1].plain and q[0].weight != q[1].weight:
-        if p.lightest_exempt == 0 or q[i].weight > q[1 - i].weight:
+    both = is_active(c.q[0]) and is_active(c.q[1])
+    if both and c.q[0].weight == c.q[0].plain and c.q[1].weight == c.q[1].plain and c.q[0].weight != c.q[1].weight:
+        if p.lightest_exempt == 0 or c.q[i].weight > c.q[1 - i].weight:
             return WEIGHTS
     if p.groups_rule == 1:
         for k in range(2):
-            if q[k].child != 0 and is_active(q[k]):
+            if c.q[k].child != 0 and is_active(c.q[k]):
                 return GROUPS
     elif p.groups_rule == 2 and both and p.same_group == 0:
         return GROUPS
     elif p.groups_rule == 0:
-        uneven = p.uneven if both else p.uneven0 if is_active(q[0]) else p.uneven1
+        uneven = p.uneven if both else p.uneven0 if is_active(c.q[0]) else p.uneven1
         if uneven != 0:
             return GROUPS
     return NONE
 
 
 @jit
-def boosts(p, c, q, i):
+def boosts(p, c, i):
     """Does waiting raise throughput? For an I/O-bound queue that comes back soon, on a rotating device."""
-    return p.rotational != 0 and c.raised_busy == 0 and q[i].io_bound != 0 and q[i].short != 0
+    return p.rotational != 0 and c.raised_busy == 0 and c.q[i].io_bound != 0 and c.q[i].short != 0
 
 
 @jit
-def guarantees(p, c, q, i):
+def guarantees(p, c, i):
     """Why waiting is needed to give the queue what it is promised, else NONE."""
-    if q[i].coeff > 1 and (p.raised_rule == 0 or c.raised_busy < c.busy):
+    if c.q[i].coeff > 1 and (p.raised_rule == 0 or c.raised_busy < c.busy):
         return RAISED
-    why = asymmetric(p, c, q, i)
+    why = asymmetric(p, c, i)
     if why == NONE and p.only_busy_idles != 0 and c.busy == 1:
         return ALONE
     return why
 
 
 @jit
-def why_idle(p, c, q, i):
+def why_idle(p, c, i):
     """The decision, with its reason; NONE: do not idle."""
     if p.strict != 0:
         return STRICT
     if p.slice_idle == 0:
         return NONE
-    why = guarantees(p, c, q, i)
-    return THROUGHPUT if why == NONE and boosts(p, c, q, i) else why
+    why = guarantees(p, c, i)
+    return THROUGHPUT if why == NONE and boosts(p, c, i) else why
 
 
 @jit
-def better_to_idle(p, c, q, i):
+def better_to_idle(p, c, i):
     """Is it worth waiting for the queue?"""
-    return why_idle(p, c, q, i) != NONE
+    return why_idle(p, c, i) != NONE
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -217,20 +228,20 @@ def better_to_idle(p, c, q, i):
 
 
 @jit
-def fit_budget(p, c, q, i):
+def fit_budget(p, c, i):
     """A queue that waits in the tree without a request, and now has one: its budget must suffice."""
-    b = q[i]
+    b = c.q[i]
     wanted = max(b.budget, max(b.max_budget, b.nr))
     if wanted != b.budget:
         b.budget = wanted
         if b.child == 0:
-            enqueue(p, c, q, i)
+            enqueue(p, c, i)
 
 
 @jit
-def begin_slot(p, c, q, i, now):
+def begin_slot(p, c, i, now):
     """The queue comes into service. What a soft real-time queue spent out of service is paid back."""
-    b = q[i]
+    b = c.q[i]
     jiffies = tick(p, c, now)
     if p.soft_rt_kept != 0 and b.coeff > 1 and b.raised_for == SOFT_RT_PERIOD and jiffies > b.budget_timeout:
         b.raised_at += max(jiffies - max(b.raised_at, b.budget_timeout), 0)
@@ -242,11 +253,11 @@ def begin_slot(p, c, q, i, now):
 
 
 @jit
-def expire(p, c, q, reason, now):
+def expire(p, c, reason, now):
     """The slot of the queue in service ends (1.3)."""
     out_of_line()
     i = c.in_service
-    b = q[i]
+    b = c.q[i]
     jiffies = tick(p, c, now)
     elapsed = (c.last_idling_start if reason == TOO_IDLE else now) - c.last_budget_start
     slow = elapsed > 20 * MSEC and 2 * b.service < device_budget(p, c)
@@ -256,7 +267,7 @@ def expire(p, c, q, reason, now):
             elapsed = 4 * SHORT_IDLE if p.rotational != 0 else SHORT_IDLE
         extra = device_budget(p, c) * min(elapsed, p.timeout_sync) // p.timeout_sync - b.service
         if extra > 0:
-            charge(p, c, q, i, extra)
+            charge(p, c, i, extra)
     if p.io_time == 0 and reason == TOO_IDLE and 5 * b.service <= b.budget:
         b.io_bound = 0
     if p.low_latency != 0 and b.coeff == 1:
@@ -272,17 +283,20 @@ def expire(p, c, q, reason, now):
     feed_back(p, c, b, reason)
     b.wait = 0
     c.until = NEVER
-    keeps = p.keep_empty != 0 and reason == PREEMPTED and guarantees(p, c, q, i) != NONE
+    keeps = p.keep_empty != 0 and reason == PREEMPTED and guarantees(p, c, i) != NONE
     if b.nr == 0 and not keeps:
         if b.dispatched == 0:
             b.budget_timeout = jiffies
         if reason != TIMEOUT and reason != EXHAUSTED:
             b.residual = 1
-        leave_tree(p, c, q, i)
+        leave_tree(p, c, i)
         if b.residual == 0:
             b.service = 0
     else:
-        requeue(p, c, q, i)
+        if b.nr == 0 and b.child != 0:
+            come_back(p, c, i)
+        else:
+            requeue(p, c, i)
         b.service = 0
     c.serving = NONE
     b.e_service = 0
@@ -290,13 +304,13 @@ def expire(p, c, q, reason, now):
 
 
 @jit
-def leave_tree(p, c, q, i):
+def leave_tree(p, c, i):
     """The queue has nothing left."""
-    b = q[i]
+    b = c.q[i]
     b.busy = 0
     c.busy -= 1
     c.raised_busy -= 1 if b.coeff > 1 else 0
-    deactivate(p, c, q, i)
+    deactivate(p, c, i)
 
 
 @jit
@@ -326,9 +340,9 @@ def feed_back(p, c, b, reason):
 
 
 @jit
-def update_raising(p, c, q, i, now):
+def update_raising(p, c, i, now):
     """At a dispatch of the queue in service: has its raised time, or its raised service, run out (1.13)?"""
-    b = q[i]
+    b = c.q[i]
     if b.coeff > 1:
         jiffies = tick(p, c, now)
         ends = False
@@ -346,4 +360,4 @@ def update_raising(p, c, q, i, now):
             b.raised_at = jiffies
             c.raised_busy -= b.busy
     if (b.weight > b.plain) != (b.coeff > 1):
-        apply_weight(q, i)
+        apply_weight(c, i)

@@ -7,7 +7,8 @@ perhaps a wait for the end of an idle window, a dispatch and a completion; it ch
 What two strictly alternating processes never meet is left out: seeky queues (neither seeks 20 times in 32), a device
 that is seen to queue (`hw_tag` stays unknown), merged queues, large bursts, priority classes, asynchronous queues.
 
-`p` is a point of the grid (facts), `c` the scheduler's state, `q` its two queues (0 dd's, 1 the log's), `n` the counts.
+`p` is a point of the grid (facts), `c` the scheduler's state with its two queues `c.q` (0 dd's, 1 the log's), `n` the
+counts.
 """
 
 from __future__ import annotations
@@ -60,8 +61,7 @@ from .bfq_state import (
     EXHAUSTED,
     FIRST_LOG,
     FIXED,
-    HASH,
-    N_FATES,
+    LOADED,
     N_REASONS,
     NEW_LOG,
     NO_MORE,
@@ -81,21 +81,21 @@ from .bfq_state import (
 
 
 @jit
-def arrive(p, c, q, i, nr, now):
+def arrive(p, c, i, nr, now):
     """A request of queue `i` enters BFQ."""
     out_of_line()
-    if q[i].used == 0:
-        begin_queue(p, c, q, i, now)
-    b = q[i]
+    if c.q[i].used == 0:
+        begin_queue(p, c, i, now)
+    b = c.q[i]
     a = c.in_service
     c.fate = WAITS if a == 1 - i and c.until != NEVER else OPEN
-    if p.wk_direct != 0 and a == 1 - i and c.busy <= 1 and (q[a].waker == i or b.waker == a):
+    if p.wk_direct != 0 and a == 1 - i and c.busy <= 1 and (c.q[a].waker == i or b.waker == a):
         c.direct = 1
         c.fate = DIRECT
         return
     if p.think_early != 0:
-        update_think_time(p, c, q, i, now)
-    check_waker(p, c, q, i, now)
+        update_think_time(p, c, i, now)
+    check_waker(p, c, i, now)
     if p.injection == 2:
         if tick(p, c, now) >= b.decreased + INJECTION_RENEWAL:
             reset_limit(p, c, b, now)
@@ -107,32 +107,34 @@ def arrive(p, c, q, i, nr, now):
         update_io_intensity(b, now)
     b.nr = nr
     if b.busy == 0:
-        become_busy(p, c, q, i, now)
+        become_busy(p, c, i, now)
     elif i != a:
-        fit_budget(p, c, q, i)
+        fit_budget(p, c, i)
     if p.think_early == 0:
-        update_think_time(p, c, q, i, now)
+        update_think_time(p, c, i, now)
     if i == c.in_service and b.wait != 0:
         late = tick(p, c, now) >= b.budget_timeout
-        if not (nr < SMALL_REQUEST and not late and boosts(p, c, q, i)):
+        if not (nr < SMALL_REQUEST and not late and boosts(p, c, i)):
             b.wait = 0
             c.until = NEVER
             if late:
-                expire(p, c, q, TIMEOUT, now)
+                expire(p, c, TIMEOUT, now)
 
 
 @jit
-def become_busy(p, c, q, i, now):
+def become_busy(p, c, i, now):
     """The queue may be raised, enters its tree, and may take the device (1.9, 1.13)."""
     out_of_line()
-    b = q[i]
+    b = c.q[i]
     jiffies = tick(p, c, now)
     may = p.raise_default_only == 0 or b.plain == 40
     interactive = may and b.dispatched == 0 and jiffies > b.budget_timeout + MIN_IDLE_FOR_RAISING
     soft = may and b.dispatched == 0 and jiffies > b.soft_next
     raised = p.low_latency != 0 and (b.coeff > 1 or interactive or soft)
     in_time = now <= b.last_end + 3 * p.slice_idle
-    left = b.budget - b.service
+    a = c.in_service
+    whole = p.keep_empty != 0 and b.child == 0 and a != NONE and c.q[a].child != 0
+    left = b.max_budget if whole else b.budget - b.service
     wants = raised
     if b.residual != 0 and in_time and (p.residual_left == 0 or left > 0):
         b.budget = max(min(left, b.max_budget), 1)
@@ -156,25 +158,25 @@ def become_busy(p, c, q, i, now):
     b.idle_backlogged = jiffies
     b.service_backlogged = 0
     b.soft_update = 0
-    activate(p, c, q, i, b.residual != 0)
+    activate(p, c, i, b.residual != 0)
     b.residual = 0
     b.busy = 1
     c.busy += 1
     c.raised_busy += 1 if b.coeff > 1 else 0
-    if c.in_service != NONE and preempts(p, c, q, i, wants):
+    if c.in_service != NONE and preempts(p, c, i, wants):
         if c.fate == WAITS:
             c.fate = PREEMPTS
-        expire(p, c, q, PREEMPTED, now)
+        expire(p, c, PREEMPTED, now)
 
 
 @jit
-def preempts(p, c, q, i, wants):
+def preempts(p, c, i, wants):
     """Does queue `i` take the device from the one in service (1.9)? Below one and the same group of the root the tree's
     root keeps its entity in service, and nobody does."""
     if p.apart == 0:
         return False
-    b = q[i]
-    a = q[c.in_service]
+    b = c.q[i]
+    a = c.q[c.in_service]
     if p.preempt_rule == 0:
         return wants and a.coeff < b.coeff
     if wants and b.coeff >= a.coeff:
@@ -183,7 +185,7 @@ def preempts(p, c, q, i, wants):
     other = a.group_weight if a.child != 0 else a.weight
     if own > other:
         return True
-    return p.preempt_rule == 2 and not better_to_idle(p, c, q, c.in_service)
+    return p.preempt_rule == 2 and not better_to_idle(p, c, c.in_service)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -191,42 +193,42 @@ def preempts(p, c, q, i, wants):
 
 
 @jit
-def select(p, c, q, now):
+def select(p, c, now):
     """The queue to serve now, or NONE."""
     out_of_line()
     if c.in_service != NONE:
-        b = q[c.in_service]
+        b = c.q[c.in_service]
         if tick(p, c, now) >= b.budget_timeout:
             plenty = 3 * (b.budget - b.service) >= b.budget
-            if (b.wait == 0 or plenty) and not (b.nr == 0 and better_to_idle(p, c, q, c.in_service)):
-                expire(p, c, q, TIMEOUT, now)
+            if (b.wait == 0 or plenty) and not (b.nr == 0 and better_to_idle(p, c, c.in_service)):
+                expire(p, c, TIMEOUT, now)
     while True:
         if c.in_service == NONE:
-            i = choose(c, q)
+            i = choose(c)
             if i == NONE:
                 return NONE
-            begin_slot(p, c, q, i, now)
+            begin_slot(p, c, i, now)
         i = c.in_service
-        b = q[i]
+        b = c.q[i]
         if b.nr > 0:
             if b.nr <= b.budget - b.service:
                 b.wait = 0
                 c.until = NEVER
                 return i
-            expire(p, c, q, EXHAUSTED, now)
-        elif c.until != NEVER or (b.dispatched > 0 and better_to_idle(p, c, q, i)):
-            return meanwhile(p, c, q, i)
+            expire(p, c, EXHAUSTED, now)
+        elif c.until != NEVER or (b.dispatched > 0 and better_to_idle(p, c, i)):
+            return meanwhile(p, c, i)
         else:
-            expire(p, c, q, NO_MORE, now)
+            expire(p, c, NO_MORE, now)
 
 
 @jit
-def meanwhile(p, c, q, i):
+def meanwhile(p, c, i):
     """Queue `i` is waited for: may the other send its request into the pause? 5.0 and 5.1 inject into seeky queues only
     and 4.19 not at all, so that here nothing comes of either."""
-    b = q[i]
+    b = c.q[i]
     j = 1 - i
-    o = q[j]
+    o = c.q[j]
     if p.injection != 2 or o.busy == 0 or o.nr == 0 or o.nr > o.budget - o.service:
         return NONE
     if p.wk_select == 2 and b.waker == j:
@@ -235,7 +237,7 @@ def meanwhile(p, c, q, i):
     if p.wk_woken != 0 and o.waker == i:
         c.fate = BY_WAKER
         return j
-    if boosts(p, c, q, i) or not (b.coeff == 1 or c.raised_busy > 1 or b.short == 0):
+    if boosts(p, c, i) or not (b.coeff == 1 or c.raised_busy > 1 or b.short == 0):
         return NONE
     limit = b.limit
     if p.rotational == 0 and o.nr >= SMALL_NONROTATIONAL:
@@ -248,16 +250,16 @@ def meanwhile(p, c, q, i):
 
 
 @jit
-def dispatch(p, c, q, i, now):
+def dispatch(p, c, i, now):
     """Try to send the pending request of queue `i` at a run of kblockd. Has it gone?"""
     out_of_line()
-    b = q[i]
+    b = c.q[i]
     if c.direct == 0:
-        if c.busy == 0 or select(p, c, q, now) == NONE:
+        if c.busy == 0 or select(p, c, now) == NONE:
             return False
         nr = b.nr
         b.nr = 0
-        charge(p, c, q, i, nr)
+        charge(p, c, i, nr)
         near = c.last_task == i or c.last_task == NONE or (p.rotational == 0 and nr >= SMALL_NONROTATIONAL)
         update_rate(p, c, near, nr, now)
         c.last_task = i
@@ -265,23 +267,23 @@ def dispatch(p, c, q, i, now):
     c.in_driver = 1
     if c.direct == 0:
         if i != c.in_service:
-            leave_tree(p, c, q, i)
+            leave_tree(p, c, i)
             b.budget_timeout = tick(p, c, now)
         else:
             if c.wait_dispatch != 0:
                 c.wait_dispatch = 0
                 c.waited = 1
-            update_raising(p, c, q, i, now)
+            update_raising(p, c, i, now)
     c.direct = 0
-    poll(p, c, q, now)
+    poll(p, c, now)
     return True
 
 
 @jit
-def poll(p, c, q, now):
+def poll(p, c, now):
     """Before 6.1 blk-mq asks once more, and the queue in service may end its slot right then."""
     if p.polled != 0 and c.busy > 0 and not (p.strict != 0 and c.in_driver > 0):
-        select(p, c, q, now)
+        select(p, c, now)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -289,10 +291,10 @@ def poll(p, c, q, now):
 
 
 @jit
-def completed(p, c, q, i, now):
+def completed(p, c, i, now):
     """The request is back; wait for the next of its queue, or end the slot."""
     out_of_line()
-    b = q[i]
+    b = c.q[i]
     if c.waited != 0 and i == c.in_service:
         update_limit(p, c, b, now)
     c.in_driver = 0
@@ -310,7 +312,7 @@ def completed(p, c, q, i, now):
         b.soft_update = 0
     if i != c.in_service:
         return
-    why = why_idle(p, c, q, i)
+    why = why_idle(p, c, i)
     if why != NONE:
         c.why = why
         b.wait = 1
@@ -318,35 +320,35 @@ def completed(p, c, q, i, now):
         c.last_idling_start = now
         c.until = now + (max(p.slice_idle, RAISED_IDLE) if raised else p.slice_idle)
     elif tick(p, c, now) >= b.budget_timeout:
-        expire(p, c, q, TIMEOUT, now)
+        expire(p, c, TIMEOUT, now)
     else:
-        expire(p, c, q, NO_MORE, now)
+        expire(p, c, NO_MORE, now)
 
 
 @jit
-def pass_time(p, c, q, to):
+def pass_time(p, c, to):
     """Time passes; the idle timer may run out, and then kblockd looks once more."""
     at = c.until
     if at > to:
         return
-    fire(p, c, q)
+    fire(p, c)
     if at + p.wakeup <= to:
-        poll(p, c, q, at + p.wakeup)
+        poll(p, c, at + p.wakeup)
 
 
 @jit
-def fire(p, c, q):
+def fire(p, c):
     """The idle timer runs out."""
     now = c.until
     c.until = NEVER
     if c.in_service == NONE:
         return
-    b = q[c.in_service]
+    b = c.q[c.in_service]
     b.wait = 0
     if tick(p, c, now) >= b.budget_timeout:
-        expire(p, c, q, TIMEOUT, now)
+        expire(p, c, TIMEOUT, now)
     elif b.nr == 0:
-        expire(p, c, q, TOO_IDLE, now)
+        expire(p, c, TOO_IDLE, now)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -354,25 +356,25 @@ def fire(p, c, q):
 
 
 @jit
-def turn(p, c, q, n, i, nr, service, now):
+def turn(p, c, n, i, nr, service, now):
     """One request of queue `i` from its arrival to its completion; returns when that is. `n` are the counts."""
     if c.until <= now:
-        fire(p, c, q)
-    arrive(p, c, q, i, nr, now)
+        fire(p, c)
+    arrive(p, c, i, nr, now)
     why = c.why
     run = now + p.wakeup
     if c.until <= run:
-        fire(p, c, q)
-    gone = dispatch(p, c, q, i, run)
+        fire(p, c)
+    gone = dispatch(p, c, i, run)
     held = False
     while not gone:
         at = c.until
         if at == NEVER:
             return NEVER
-        fire(p, c, q)
+        fire(p, c)
         held = True
         run = at + p.wakeup
-        gone = dispatch(p, c, q, i, run)
+        gone = dispatch(p, c, i, run)
     if held:
         c.fate = WAITS
         n[1 - i, WAITED] += run - p.wakeup - now
@@ -380,11 +382,10 @@ def turn(p, c, q, n, i, nr, service, now):
     elif c.fate == WAITS:
         c.fate = OPEN
     n[1 - i, N_REASONS + c.fate] += 1
-    c.pattern = (c.pattern * N_FATES + c.fate) % HASH
     end = run + service
     if c.until <= end:
-        pass_time(p, c, q, end)
-    completed(p, c, q, i, end)
+        pass_time(p, c, end)
+    completed(p, c, i, end)
     return end
 
 
@@ -393,6 +394,8 @@ def sectors(p, c, step):
     """Sectors of a step of the running operation: pages that dd touches, blocks of the transaction, or a page."""
     if step.kind == FIXED:
         return step.nr
+    if step.kind == LOADED:
+        return c.data if step.task == 0 else c.log
     if step.kind == DATA:
         start = c.position
         c.position += p.bs
@@ -408,7 +411,7 @@ def sectors(p, c, step):
 
 
 @jit
-def walk(p, c, q, n, steps, first, last, now):
+def walk(p, c, n, steps, first, last, now):
     """The steps of an operation, from `now` on; returns its end."""
     for k in range(first, last):
         step = steps[k]
@@ -416,17 +419,17 @@ def walk(p, c, q, n, steps, first, last, now):
         if step.kind == PASSES:
             if step.runs > 0:
                 if c.until <= now + p.wakeup:
-                    fire(p, c, q)
-                poll(p, c, q, now + p.wakeup)
+                    fire(p, c)
+                poll(p, c, now + p.wakeup)
             now += step.service + step.runs * p.wakeup
             if c.until <= now:
-                pass_time(p, c, q, now)
+                pass_time(p, c, now)
         else:
             nr = sectors(p, c, step)
             whole = before_wrap(p, c, step, nr)
-            now = turn(p, c, q, n, step.task, whole, step.service, now)
-            if whole < nr and c.fate == BY_LIMIT and q[1 - step.task].limit < 2:
-                now = turn(p, c, q, n, step.task, nr - whole, step.service, now)
+            now = turn(p, c, n, step.task, whole, step.service, now)
+            if whole < nr and c.fate == BY_LIMIT and c.q[1 - step.task].limit < 2:
+                now = turn(p, c, n, step.task, nr - whole, step.service, now)
     return now
 
 
@@ -442,7 +445,7 @@ def before_wrap(p, c, step, nr):
 
 
 @jit
-def begin(p, c, q, n, steps):
+def begin(p, c, n, steps):
     """BFQ as it was selected, perhaps a commit at the mount and a pause, then what creating dd's file reads."""
     c.until = NEVER
     c.in_service = c.last_completed = c.last_task = c.serving = NONE
@@ -451,9 +454,9 @@ def begin(p, c, q, n, steps):
     c.rate = 2 * (REFERENCE_RATE_ROTATIONAL if p.rotational != 0 else REFERENCE_RATE_FLASH) // 3
     now = 0
     if p.mount > 0:
-        now = walk(p, c, q, n, steps, 0, p.mount, 0) + p.wakeup
+        now = walk(p, c, n, steps, 0, p.mount, 0) + p.wakeup
         while c.until != NEVER:
             now = max(now, c.until + p.wakeup)
-            pass_time(p, c, q, now)
+            pass_time(p, c, now)
         now += p.quiet
     return now + p.start

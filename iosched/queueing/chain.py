@@ -14,8 +14,8 @@ from ..errors import ScenarioError
 from ..filesystems import XFS, Ext4, Raw
 from ..scenario import Machine
 from ..schedulers import CFQ
-from ..workloads import Dd
-from .knobs import PAGE, Batches, Knobs, Values
+from ..workloads import Dbench, Dd
+from .knobs import PAGE, Batches, Knobs, Process, Values
 
 # how a file system's own CPU of one write is spread: before the data, before the log, before the commit
 BEFORE_DATA, BEFORE_LOG, BEFORE_COMMIT = 0.4, 0.4, 0.2
@@ -42,18 +42,37 @@ class Chain:
     """One operation of dd, and what follows the last one, as lists of steps (sections 8 and 9).
 
     `begin` are the reads that create the file, `loop` is one operation, `tail` the fsync of `conv`; these two end with
-    host time. `gap` is host time that has been
-    counted but not yet followed by a command.
+    host time. Of dbench `data` writes a file's pages, `loop` commits them, `tail` is the rest of an fsync with nothing
+    to commit. `gap` is host time that has been counted but not yet followed by a command.
     """
 
-    def __init__(self, machine: Machine, job: Dd, k: Knobs, count: Values) -> None:
+    def __init__(self, machine: Machine, job: Process, k: Knobs, count: Values) -> None:
         self.machine, self.job, self.k, self.count = machine, job, k, count
         self.fs = machine.filesystem
         self.steps: list[Step] = []
         self.gap: Values = 0.0
-        direct = "direct" in job.oflags
         reads = self.fs.creation_reads if isinstance(self.fs, Ext4) else 0
         self.begin = [Step(k.wakeup, "dd", k.completion + k.request, 1, True, self.insertion_runs)] * reads
+        self.data: list[Step] = []
+        if isinstance(job, Dbench):
+            self.flushes()
+        else:
+            self.writes(job)
+
+    def flushes(self) -> None:
+        """What a flush of dbench's is made of."""
+        self.write("dd", 1.0)
+        self.data = self.close()
+        self.durable()
+        self.loop = self.close()
+        if self.machine.device.write_cache and getattr(self.fs, "barrier", True):
+            self.flush_cache()
+        self.tail = self.close()
+
+    def writes(self, job: Dd) -> None:
+        """A write of dd's, and what follows the last."""
+        k, machine = self.k, self.machine
+        direct = "direct" in job.oflags
         self.spend(k.filesystem * (1.0 if isinstance(self.fs, Raw) else BEFORE_DATA))
         if direct:
             fua = isinstance(self.fs, Raw) and job.synchronous and machine.version >= "6.0"
@@ -176,7 +195,7 @@ class Chain:
         k = self.k
         if isinstance(self.fs, Raw):
             if self.machine.device.write_cache:
-                self.command("dd", k.flush + k.request, 1, self.bypass_runs, False)
+                self.flush_cache()
             return
         if isinstance(self.fs, XFS):
             if self.log_writer == "push":  # a worker formats the log: it is woken, and wakes dd
@@ -190,6 +209,10 @@ class Chain:
         self.spend(k.filesystem * BEFORE_COMMIT)
         self.write("log", 1, fua=self.fs.barrier, preflush=self.fs.barrier)
         self.wake()
+
+    def flush_cache(self) -> None:
+        """A flush by itself."""
+        self.command("dd", self.k.flush + self.k.request, 1, self.bypass_runs, False)
 
     def xfs_log(self, task: str) -> None:
         """XFS's log write; a worker is woken for it and wakes dd afterwards."""

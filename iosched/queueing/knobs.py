@@ -12,18 +12,20 @@ from ..errors import ScenarioError, unknown
 from ..filesystems import XFS, Ext4, Raw
 from ..scenario import Machine, Scenario
 from ..schedulers import BFQ, CFQ
-from ..workloads import Dd
+from ..workloads import Dbench, Dd
 
 Values = np.ndarray | float
 US, MS, S = 1e3, 1e6, 1e9  # the formulas compute in ns
 PAGE = 4096
 SCHEDULER = ("slice_idle", "group_idle", "slice_idle_us", "group_idle_us")
 DEVICE = ("completion_us", "flush_us", "queue_depth", "servers", "max_sectors_kb")
-HOST = ("request_us", "request_mq_us", "wakeup_us", "ext4_us", "xfs_us", "raw_us", "speed")
+HOST = ("request_us", "request_mq_us", "wakeup_us", "ext4_us", "xfs_us", "raw_us", "dbench_op_us",
+        "speed")  # fmt: skip
 JOB = ("bs", "count", "start")
 NUMERIC = {f"{part}.{name}" for part, names in
            {"scheduler": SCHEDULER, "device": DEVICE, "host": HOST, "job": JOB}.items() for name in names}  # fmt: skip
-Point = tuple[Machine, Dd]
+Process = Dd | Dbench
+Point = tuple[Machine, Process]
 Batches = list[tuple[Values, Values]]  # (share of the operations, requests at once)
 Numbers = dict[str, np.ndarray]
 
@@ -45,7 +47,9 @@ def axis_values(key: str, values: Any) -> np.ndarray:
     return array
 
 
-def points(machine: Machine, job: Dd, axes: Numbers, shape: tuple[int, ...]) -> Iterator[tuple[Point, Any, Numbers]]:
+def points(
+    machine: Machine, job: Process, axes: Numbers, shape: tuple[int, ...]
+) -> Iterator[tuple[Point, Any, Numbers]]:
     """Split the grid by the distinct values of what is not a number: ((machine, job), where, numbers there)."""
     numbers = {key: a for key, a in axes.items() if key in NUMERIC and a.dtype != object}
     others = {key: np.broadcast_to(a, shape) for key, a in axes.items() if key not in numbers}
@@ -73,17 +77,17 @@ def points(machine: Machine, job: Dd, axes: Numbers, shape: tuple[int, ...]) -> 
         yield point, where, here
 
 
-def _with(machine: Machine, job: Dd, key: str, value: Any) -> Point:
+def _with(machine: Machine, job: Process, key: str, value: Any) -> Point:
     """The point with one field changed; the field's own checks apply."""
     part, _, name = key.partition(".")
     if part != "job":
         return machine.with_(**{key: value}), job
-    if name not in Dd.__dataclass_fields__:
-        raise unknown(key, name, Dd.__dataclass_fields__)
+    if name not in job.__dataclass_fields__:
+        raise unknown(key, name, job.__dataclass_fields__)
     return machine, replace(job, **{name: value})
 
 
-def _check_range(machine: Machine, job: Dd, key: str, values: np.ndarray) -> None:
+def _check_range(machine: Machine, job: Process, key: str, values: np.ndarray) -> None:
     """Fields allow intervals, so the two ends speak for all; whole numbers and multiples are looked at one by one."""
     whole = np.unique(values) if key in ("job.bs", "device.max_sectors_kb") else [np.min(values), np.max(values)]
     for value in whole:
@@ -97,7 +101,7 @@ class Knobs:
     """The numbers of a point in ns and pieces, each an array or a plain number. Times are whole ns, as the simulator's:
     BFQ's bistable states are that sensitive."""
 
-    def __init__(self, machine: Machine, job: Dd, numbers: Numbers) -> None:
+    def __init__(self, machine: Machine, job: Process, numbers: Numbers) -> None:
         device, host = machine.device, machine.host
 
         def value(part: str, of: Any, name: str) -> Values:
@@ -118,8 +122,11 @@ class Knobs:
         self.tags = machine.nr_requests or (
             128 if machine.legacy else depth if machine.scheduler_name == "none" else 2 * np.minimum(depth, 128)
         )
-        self.bs = value("job", job, "bs")
-        self.count = value("job", job, "count")
+        if isinstance(job, Dd):
+            self.bs = value("job", job, "bs")
+            self.count = value("job", job, "count")
+        else:
+            self.operation = np.round(value("host", host, "dbench_op_us") * US / speed)
         self.start = value("job", job, "start") * S
         self.slice_idle, self.group_idle = _idles(machine, numbers)
 
