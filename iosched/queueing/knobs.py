@@ -126,7 +126,8 @@ class Knobs:
             self.bs = value("job", job, "bs")
             self.count = value("job", job, "count")
         else:
-            self.operation = np.round(value("host", host, "dbench_op_us") * US / speed)
+            share = getattr(machine.filesystem, "dbench_share", 1.0)
+            self.operation = np.round(value("host", host, "dbench_op_us") / speed * share * US)
         self.start = value("job", job, "start") * S
         self.slice_idle, self.group_idle = _idles(machine, numbers)
 
