@@ -81,7 +81,7 @@ class Disk(ConstantTime):
     NCQ takes the command whose sectors the arm reaches first ("shortest"), the nearest one, or the oldest ("order"); a
     command older than `ncq_age_ms` goes first. Writes are acknowledged by the write cache while there is room, with
     `write_cache=False` (hdparm -W0) by the medium. The cache is destaged in pieces when no command has come for
-    `destage_quiet_ms`, or when it is full; beside waiting commands its pieces come "last", take part in NCQ's choice as
+    `destage_quiet_ms`, or when it is more than half full; beside waiting commands its pieces come "last", take part in NCQ's choice as
     one command more ("equal"), or go "first". A flush is done when the cache is empty; on SATA nothing else is inside
     the disk meanwhile. After a read the disk reads on into one of its `segments` until the arm is needed.
 
@@ -114,13 +114,15 @@ class Disk(ConstantTime):
     write_MBs: float | None = knob(None, "of the medium where there is no platter; None: as reads", "10^6 bytes/s", 0.1,
                                    1e6, optional=True)  # fmt: skip
     bus_MBs: float = knob(300.0, "to and from the disk's memory", "10^6 bytes/s", 0.1, 1e6)
+    copy_MBs: float | None = knob(None, "a command's data are copied at this rate before the arm sets out (models in "
+                                  "memory); None: at once", "10^6 bytes/s", 0.1, 1e6, optional=True)  # fmt: skip
     ack_us: float | None = knob(None, "until the cache takes a write; None: completion_us", "us", 0, 1e9, optional=True)
     command_overlap: bool = knob(True, "the electronics prepare a command while the arm works on another")
     read_grace_us: float = knob(0.0, "a read that goes on within this time does not wait for the platter", "us", 0,
                                 FOREVER_US)  # fmt: skip
     write_grace_us: float = knob(0.0, "the same of a write", "us", 0, FOREVER_US)
     ncq_choice: str = knob("shortest", "which command is next", choices=CHOICES)
-    ncq_age_ms: float = knob(250.0, "age from which a command goes first; 0: never", "ms", 0, 1e6, slider=(0, 1000))
+    ncq_age_ms: float = knob(2000.0, "age from which a command goes first; 0: never", "ms", 0, 1e6, slider=(0, 5000))
     cache_kb: int = knob(16384, "size of the write cache", "KiB", 4, 1 << 22, integer=True)
     cache_extents: int = knob(256, "separate pieces that the cache can hold", "", 1, 65536, integer=True)
     destage: str = knob("equal", "rank of destaging beside commands", choices=RANKS)
@@ -290,7 +292,7 @@ def st500lm012(**options: object) -> Disk:
     0.011111111111111112
     """
     preset = {"rpm": 5400.0, "queue_depth": 31, "cache_kb": 8192, "destage": "last", "destage_quiet_ms": 20.0,
-              "ncq_age_ms": 1000.0, "zones_MBs": (105.0, 101.0, 96.0, 91.0, 85.0, 77.0, 68.0, 55.0)}  # fmt: skip
+              "zones_MBs": (105.0, 101.0, 96.0, 91.0, 85.0, 77.0, 68.0, 55.0)}  # fmt: skip
     return _build(Disk, **(_MOBILE | preset | options))
 
 
@@ -301,9 +303,10 @@ def m4_ssd(**options: object) -> Disk:
     >>> m4_ssd().rotational
     False
     """
-    preset = {"rpm": 0.0, "capacity_GB": 128.0, "rotational": False, "zones_MBs": 500.0, "write_MBs": 200.0,
+    preset = {"rpm": 0.0, "capacity_GB": 128.0, "rotational": False, "zones_MBs": 520.0, "write_MBs": 200.0,
               "seek_settle_ms": 0.0, "seek_root_ms": 0.0, "heads": 1, "head_switch_ms": 0.0, "track_switch_ms": 0.0,
-              "completion_us": 60.0, "bus_MBs": 550.0, "ncq_choice": "order", "segments": 0}  # fmt: skip
+              "completion_us": 20.0, "bus_MBs": 550.0, "ncq_choice": "order", "segments": 0,
+              "command_overlap": False}  # fmt: skip
     return _build(Disk, **(preset | options))
 
 
@@ -319,7 +322,7 @@ def hdd_model(**options: object) -> Disk:
     >>> hdd_model(ncq_age_ms=50).zones_MBs
     (150.0,)
     """
-    preset = {"completion_us": 50.0, "queue_depth": 31, "write_grace_us": 20.0, "capacity_GB": 4.294967296}
+    preset = {"completion_us": 50.0, "queue_depth": 31, "write_grace_us": 20.0, "ncq_age_ms": 250.0, "capacity_GB": 4.294967296}
     return _build(Disk, **(_MODEL | preset | options))
 
 

@@ -33,7 +33,7 @@ def fill_disk(s: State, device: Disk) -> None:
     k.heads = device.heads
     k.head_switch_ns = round(device.head_switch_ms * c.MSEC)
     k.track_switch_ns = round(device.track_switch_ms * c.MSEC)
-    k.sectors = device.sectors
+    k.sectors, k.zones_n = device.sectors, len(device.zones_MBs)
     k.overlaps = int(device.command_overlap)
     k.choice = c.CHOICES.index(device.ncq_choice)
     k.age_ns = round(device.ncq_age_ms * c.MSEC)
@@ -42,6 +42,8 @@ def fill_disk(s: State, device: Disk) -> None:
     )
     if device.write_MBs is not None:
         k.write_ps = round(512e6 / device.write_MBs)
+    if device.copy_MBs is not None:
+        k.copy_ps = round(512e6 / device.copy_MBs)
     k.bus_ps = round(512e6 / device.bus_MBs)
     k.ack_ns = round((device.completion_us if device.ack_us is None else device.ack_us) * c.USEC)
     k.piece_sectors = 2 * device.destage_kb

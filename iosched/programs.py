@@ -120,6 +120,7 @@ def live_through_mount(s: State, quiet_ns: int) -> None:
         for column in BOOKS:
             dev[column] = 0
         dev.accounted_at = sim.now
+    s.disks.destage_ns = 0
     s.idle[:] = 0
     sim.events = 0
 

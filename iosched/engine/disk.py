@@ -53,7 +53,7 @@ def start(s, ri):
             acknowledge(s, d, ri, dev.completion_ns)
         else:
             locate(s, d, ri, place, r.sector + r.nr)
-            s.commands[ri].ready = now + dev.completion_ns
+            s.commands[ri].ready = now + r.nr * k.copy_ps // 1000 + k.overlaps * dev.completion_ns
             push_back(s, k.queue, 2 * ri)
     if k.serving == NONE:
         choose(s, d)
@@ -82,7 +82,7 @@ def admit(s, d):
         remove(s, n)
         segments.forget(s, d, r.sector, r.sector + r.nr)
         disk_cache.put(s, d, r.sector, r.sector + r.nr)
-        acknowledge(s, d, n >> 1, k.ack_ns)
+        acknowledge(s, d, n >> 1, k.ack_ns + r.nr * k.copy_ps // 1000)
         n = s.lists[k.waiting].head
 
 
@@ -185,14 +185,14 @@ def cost_of(s, d, row, op):
     now = s.sim[0].now
     if op == READ and segments.streams(s, d, c.start):
         return max(segments.passed(s, d, c.start) - now, 0)
-    at = now if k.overlaps == 0 else max(now, c.ready)
-    return arrival(k, c, at, op, now - k.stopped_at) - now
+    return arrival(k, c, max(now, c.ready), op, now - k.stopped_at) - now
 
 
 @jit
 def destages(s, d, ri, n):
     """Does the piece at node `n` go before the command (or NONE)? A flush and an aged write that waits for room say
-    yes; without commands the disk waits until it is quiet; beside them it is a matter of rank."""
+    yes; without commands a disk whose cache is less than half full waits until it is quiet; beside them it is a matter of
+    rank."""
     k = s.disks[d]
     if k.flush != NONE or k.rank == BEFORE:
         return True
@@ -200,7 +200,7 @@ def destages(s, d, ri, n):
     if w != NONE and aged(s, d, w >> 1):
         return ri == NONE or s.requests[w >> 1].issued < s.requests[ri].issued
     if ri == NONE:
-        return w != NONE or quiet(s, d)
+        return w != NONE or 2 * k.held > k.cache_sectors or quiet(s, d)
     if k.rank != EQUAL or k.choice == IN_ORDER or aged(s, d, ri):
         return False
     row = locate_piece(s, d, n)
@@ -249,7 +249,7 @@ def serve(s, d, ri):
         until = max(segments.stream_until(s, d, c.stop), sim.now, c.ready)
         park(s, d, ri, c.stop)
     else:
-        at = max(sim.now, c.ready) if k.overlaps != 0 else sim.now + dev.completion_ns
+        at = max(sim.now, c.ready) + (1 - k.overlaps) * dev.completion_ns
         until = work(s, d, ri, at, r.op)
     k.until = until
     dev.served_ns += until - sim.now

@@ -10,10 +10,10 @@ from .platter import locate, transfer, turning
 
 @jit
 def passed(s, d, sector):
-    """When the running read-ahead has (or will have) everything before `sector`."""
+    """When the running read-ahead has (or will have) everything before `sector`; 0 for what it had when it began."""
     k = s.disks[d]
     if sector <= k.ahead_from:
-        return k.ahead_at
+        return 0
     zone = s.commands[scratch(s, d)].zone
     return k.ahead_at + transfer(s, d, zone, k.ahead_from, sector, 0)
 
