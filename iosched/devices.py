@@ -81,9 +81,10 @@ class Disk(ConstantTime):
     NCQ takes the command whose sectors the arm reaches first ("shortest"), the nearest one, or the oldest ("order"); a
     command older than `ncq_age_ms` goes first. Writes are acknowledged by the write cache while there is room, with
     `write_cache=False` (hdparm -W0) by the medium. The cache is destaged in pieces when no command has come for
-    `destage_quiet_ms`, or when it is more than half full; beside waiting commands its pieces come "last", take part in NCQ's choice as
-    one command more ("equal"), or go "first". A flush is done when the cache is empty; on SATA nothing else is inside
-    the disk meanwhile. After a read the disk reads on into one of its `segments` until the arm is needed.
+    `destage_quiet_ms`, or when it is more than half full; beside waiting commands its pieces come "last", take part in
+    NCQ's choice as one command more ("equal"), or go "first". A flush is done when the cache is empty; on SATA nothing
+    else is inside the disk meanwhile. After a read the disk reads on into one of its `segments` until the arm is
+    needed.
 
     Source: spec block-layer sections 8, 11 and 13, which leaves destaging and NCQ's order to the drive.
 
@@ -103,7 +104,7 @@ class Disk(ConstantTime):
     flush_queueable: bool = knob(False, "a flush may be inside the disk beside other commands (SATA: not)")
     capacity_GB: float = knob(500.0, "size", "10^9 bytes", 0.05, 100_000)
     rpm: float = knob(7200.0, "turns a minute; 0: no moving parts", "1/min", 0, 60_000, slider=(4200, 15000))
-    rotation: str = knob("angle", "the wait for the platter: by its angle, or drawn at random", choices=("angle", "drawn"))
+    rotation: str = knob("angle", "how long the platter takes: by its angle, or drawn", choices=("angle", "drawn"))
     seek_settle_ms: float = knob(2.8, "of the shortest seek", "ms", 0, 1000)
     seek_root_ms: float = knob(17.2, "times the square root of the distance (1: the whole way)", "ms", 0, 1000)
     seek_linear_ms: float = knob(0.0, "times the distance", "ms", 0, 1000)
@@ -136,7 +137,9 @@ class Disk(ConstantTime):
         zones = self.zones_MBs if isinstance(self.zones_MBs, Iterable) else (self.zones_MBs,)
         object.__setattr__(self, "zones_MBs", tuple(number("device.zones_MBs", z, 0.1, 1e6, "MB/s") for z in zones))
         if not 1 <= len(self.zones_MBs) <= MOST_ZONES:
-            raise ScenarioError(f"device.zones_MBs: {len(self.zones_MBs)} zones are not allowed; give 1 to {MOST_ZONES}.")
+            raise ScenarioError(
+                f"device.zones_MBs: {len(self.zones_MBs)} are not allowed; give 1 to {MOST_ZONES} zones."
+            )
         for outer, inner in zip(self.zones_MBs, self.zones_MBs[1:], strict=False):
             if inner > outer:
                 raise ScenarioError(
@@ -221,9 +224,9 @@ class Disk(ConstantTime):
         0.008067
         """
         n = math.ceil(len(self.zones_MBs) * part)
-        transfer = bs * np.mean([self.turn_s / (512 * t) if self.rpm else 1e-6 / rate
-                                 for t, rate in zip(self.track_sectors[:n], self.zones_MBs[:n], strict=True)])  # fmt: skip
-        return self.completion_us * 1e-6 + self.mean_seek_s(part) + self.turn_s / 2 + float(transfer)
+        s_a_byte = self.turn_s / 512 / np.array(self.track_sectors) if self.rpm else 1e-6 / np.array(self.zones_MBs)
+        transfer = bs * float(s_a_byte[:n].mean())
+        return self.completion_us * 1e-6 + self.mean_seek_s(part) + self.turn_s / 2 + transfer
 
 
 def null(completion_us: float = 100.0, queue_depth: int = 32, **options: object) -> ConstantTime:
@@ -297,8 +300,8 @@ def st500lm012(**options: object) -> Disk:
 
 
 def m4_ssd(**options: object) -> Disk:
-    """Thread 3's third device, a Crucial M4 of 128 GB: reads at 500 MB/s, writes at 200 MB/s (both as the thread saw them
-    on an idle system), a write cache. Options as `Disk`.
+    """Thread 3's third device, a Crucial M4 of 128 GB: 500 MB/s in reads of 256 KiB, 200 MB/s in writes (as the thread
+    saw on an idle system), a write cache. Options as `Disk`.
 
     >>> m4_ssd().rotational
     False
@@ -312,7 +315,7 @@ def m4_ssd(**options: object) -> Disk:
 
 _MODEL = {"seek_settle_ms": 0.5, "seek_root_ms": 14.5, "zones_MBs": 150.0, "heads": 1, "head_switch_ms": 0.0,
           "track_switch_ms": 0.0, "segments": 0, "command_overlap": False, "write_cache": False,
-          "read_grace_us": FOREVER_US, "flush_queueable": True}  # fmt: skip
+          "read_grace_us": FOREVER_US, "flush_queueable": True, "capacity_GB": 34.359738368}  # fmt: skip
 
 
 def hdd_model(**options: object) -> Disk:
@@ -322,7 +325,7 @@ def hdd_model(**options: object) -> Disk:
     >>> hdd_model(ncq_age_ms=50).zones_MBs
     (150.0,)
     """
-    preset = {"completion_us": 50.0, "queue_depth": 31, "write_grace_us": 20.0, "ncq_age_ms": 250.0, "capacity_GB": 4.294967296}
+    preset = {"completion_us": 50.0, "queue_depth": 31, "write_grace_us": 20.0, "ncq_age_ms": 250.0}
     return _build(Disk, **(_MODEL | preset | options))
 
 
@@ -335,8 +338,7 @@ def simblk_disk(**options: object) -> Disk:
     'drawn'
     """
     preset = {"completion_us": 200.0, "rotation": "drawn", "seek_settle_ms": 0.8, "seek_root_ms": 13.2,
-              "write_grace_us": FOREVER_US, "ncq_choice": "nearest", "ncq_age_ms": 0.0, "capacity_GB": 17.179869184,
-              "bus_MBs": 1e6}  # fmt: skip
+              "write_grace_us": FOREVER_US, "ncq_choice": "nearest", "ncq_age_ms": 0.0, "bus_MBs": 1e6}  # fmt: skip
     return _build(Disk, **(_MODEL | preset | options))
 
 

@@ -16,7 +16,7 @@ from iosched.laws import check_laws
 from iosched.scenario_file import read_scenario
 
 IDLE_HOST = io.Host(request_us=0, request_mq_us=0, wakeup_us=0, raw_us=0, read_us=0, copy_us=0, ahead_us=0)
-PRESETS = [io.devices.wd5000lplx, io.devices.st500lm012, io.devices.m4_ssd, io.devices.hdd_model, io.devices.simblk_disk]
+PRESETS = [getattr(io.devices, name) for name in ("wd5000lplx", "st500lm012", "m4_ssd", "hdd_model", "simblk_disk")]
 fio = io.workloads.fio
 
 
@@ -134,7 +134,8 @@ def test_writes_are_acknowledged_at_the_buss_rate_until_the_cache_is_full_then_a
     result = on(device, fio(rw="write", bs=size, size="1G", direct=True, loops=1, runtime=60.0), trace=True)
     ends = np.array(sorted(done for spans in requests_of(result).values() for _, done in spans))
     times = np.diff(ends) * 1e-9
-    full_after = device.cache_kb // 1024 * device.bus_MBs / (device.bus_MBs - device.zones_MBs[0])  # it drains meanwhile
+    drained = device.zones_MBs[0] / device.bus_MBs  # while it fills
+    full_after = device.cache_kb / 1024 / (1 - drained)
     early, late = times[: int(0.8 * full_after)], times[int(1.3 * full_after) :]
     assert early.mean() == pytest.approx(size / device.bus_MBs * 1e-6 + device.completion_us * 1e-6, rel=0.02)
     assert late.mean() == pytest.approx(size / device.zones_MBs[0] * 1e-6, rel=0.01)

@@ -22,7 +22,7 @@ from .codes import (
     WRITE,
 )
 from .jit import jit, out_of_line
-from .lists import pop_front, push_back, remove
+from .lists import push_back, remove
 from .platter import arrival, drawn, locate, park, transfer
 
 
@@ -191,8 +191,8 @@ def cost_of(s, d, row, op):
 @jit
 def destages(s, d, ri, n):
     """Does the piece at node `n` go before the command (or NONE)? A flush and an aged write that waits for room say
-    yes; without commands a disk whose cache is less than half full waits until it is quiet; beside them it is a matter of
-    rank."""
+    yes; without commands a disk whose cache is less than half full waits until it is quiet; beside them it is a
+    matter of rank."""
     k = s.disks[d]
     if k.flush != NONE or k.rank == BEFORE:
         return True
