@@ -423,7 +423,7 @@ def areas(scenario: Scenario) -> Areas:
         )
     log = size // 2 // c.PAGE_SECTORS * c.PAGE_SECTORS
     raw = isinstance(scenario.machine.filesystem, Raw)
-    return Areas(size, min(FILE_AREA, size // 4), size if raw else log, log)
+    return Areas(size, 0, size, log) if raw else Areas(size, min(FILE_AREA, size // 4), log, log)
 
 
 def lay_out_files(s: State, scenario: Scenario) -> None:
