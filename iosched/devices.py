@@ -86,7 +86,8 @@ class Disk(ConstantTime):
     else is inside the disk meanwhile. After a read the disk reads on into one of its `segments` until the arm is
     needed.
 
-    Source: spec block-layer sections 8, 11 and 13, which leaves destaging and NCQ's order to the drive.
+    Source: flushes and depth as spec block-layer sections 8 and 11 have them; destaging and NCQ's order are the drive's
+    own affair (section 13), so they are knobs.
 
     Raises ScenarioError for a disk that cannot exist.
 

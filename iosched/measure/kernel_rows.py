@@ -157,7 +157,9 @@ def host_of(row: dict[str, str], host: Host) -> Host:
     for word in row.get("other_tunables", "").split():
         if word.startswith("gips="):
             speed = _number(word[5:], "other_tunables gips")
-        elif word not in NEUTRAL_WORDS and not any(known.fullmatch(word) for known in (LATENCY_TARGET, TUNABLE, QUANTUM)):
+        elif word not in NEUTRAL_WORDS and not any(
+            known.fullmatch(word) for known in (LATENCY_TARGET, TUNABLE, QUANTUM)
+        ):
             raise Unmodelled(f"other_tunables {word!r} is not modelled")
     if not 1e-3 <= speed <= 1e3:
         raise Unmodelled(f"other_tunables gips={speed:g} is not a speed from 0.001 to 1000")

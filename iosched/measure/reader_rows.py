@@ -19,7 +19,13 @@ GREEDY = re.compile(r"seqgreedy_vs_(\d*)rand4096_think(\d+)")
 LATENCY_TARGET = re.compile(r"io\.latency=(\d+)us")
 ALONE = re.compile(r"rrread_n1_bs128k_\w+_(direct|buf)_\w+_think(\d+)")
 READ_ALONE = 1536 * 131072  # bytes, from the rows' own counts
-PLACES = {"nfs": "sequential", "tgt": "random", "rnd": "random", "int": "sequential", "seq": "sequential"}  # role -> name of its jobs
+PLACES = {
+    "nfs": "sequential",
+    "tgt": "random",
+    "rnd": "random",
+    "int": "sequential",
+    "seq": "sequential",
+}  # role -> name of its jobs
 
 
 def reader_jobs(row: dict[str, str]) -> list[Fio] | None:
