@@ -1,9 +1,9 @@
-"""Rows on a disk: the parameters of the two disk models that the kernels ran on, read from `device` or `other_tunables`.
+"""Rows on a disk: the parameters of the two disk models that the kernels ran on, from `device` or `other_tunables`.
 
-`null+hdd_model` and `null_hddmodel_*` (4.19) know the platter's true angle, `simblk_*:mode=1` (6.1) draws the rotational
-delay. What a row does not say are the models' own defaults (`iosched.devices.hdd_model`, `simblk_disk`). How large the
-disks were is not recorded; the mean seeks of rows without a scheduler fit whole sizes: 32 GiB (7,597 us a random read of
-a 4 GiB file by itself), and for `null+hdd_model` 8 GiB in two halves.
+`null+hdd_model` and `null_hddmodel_*` (4.19) know the platter's true angle, `simblk_*:mode=1` (6.1) draws the
+rotational delay. What a row does not say are the models' own defaults (`iosched.devices.hdd_model`, `simblk_disk`).
+How large the disks were is not recorded; the mean seeks of rows without a scheduler fit whole sizes: 32 GiB (7,597 us a
+random read of a 4 GiB file by itself), and for `null+hdd_model` 8 GiB in two halves.
 """
 
 from __future__ import annotations
