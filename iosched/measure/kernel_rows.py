@@ -41,6 +41,7 @@ FOUR = re.compile(r"dsyncw_x4_bs(\d+)_n(\d+)_(1fs|4part)")
 DBENCH = re.compile(r"dbench(?:4_)?(\d+)(?:clients?)?_t(\d+)")
 SECOND = re.compile(r"t\d+")
 QUANTUM = re.compile(r"quantum=(\d+)")
+KNOWN_WORDS = (LATENCY_TARGET, TUNABLE, QUANTUM)
 LAYOUT = re.compile(r"dd:(\S+) jbd2:(\S+)")
 REPEAT_SPEED = {"icount_shift1": 0.5, "icount_shift2": 0.25}
 
@@ -157,9 +158,7 @@ def host_of(row: dict[str, str], host: Host) -> Host:
     for word in row.get("other_tunables", "").split():
         if word.startswith("gips="):
             speed = _number(word[5:], "other_tunables gips")
-        elif word not in NEUTRAL_WORDS and not any(
-            known.fullmatch(word) for known in (LATENCY_TARGET, TUNABLE, QUANTUM)
-        ):
+        elif word not in NEUTRAL_WORDS and not any(known.fullmatch(word) for known in KNOWN_WORDS):
             raise Unmodelled(f"other_tunables {word!r} is not modelled")
     if not 1e-3 <= speed <= 1e3:
         raise Unmodelled(f"other_tunables gips={speed:g} is not a speed from 0.001 to 1000")
@@ -174,7 +173,7 @@ def cgroups_of(row: dict[str, str], paths: set[str]) -> Cgroups:
 
 
 def device_of(row: dict[str, str], kernel: Kernel) -> ConstantTime:
-    """Disks, and devices without seeks. null_blk of 4.19 was measured to send a second flush where a FUA write would do."""
+    """Disks, and devices without seeks; null_blk of 4.19 was measured to send a second flush instead of a FUA write."""
     try:
         disk = disk_of(row)
     except (KeyError, ValueError) as error:
