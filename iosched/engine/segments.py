@@ -96,7 +96,11 @@ def halt(s, d):
     if now < passed(s, d, k.ahead_to):
         z = s.zones[c.zone]
         elapsed = max(now - k.ahead_at, 0)
-        end = min(end, k.ahead_from + elapsed * z.track_sectors // (k.turn_ns + k.track_switch_ns))
+        if k.turn_ns > 0:
+            came = elapsed * z.track_sectors // (k.turn_ns + k.track_switch_ns)
+        else:
+            came = elapsed * 1000 // z.sector_ps
+        end = min(end, k.ahead_from + came)
     s.segments[k.ahead].end = end
     if end < k.sectors:
         locate(s, d, row, end, end)
