@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from . import workloads
-from .devices import null
+from .devices import null, wd5000lplx
 from .scenario import Machine, Scenario
 
 WRITES = 100_000
@@ -30,6 +30,9 @@ def main() -> int:
             f"{rate:.2f} million",
             f">= {aim:g} million" if aim else "",
         )
+    for depth in (1, 32):
+        rate = disk_requests_per_cpu_second(depth) / 1e6
+        row(f"random reads {depth} deep on a disk: requests per CPU-second", f"{rate:.2f} million", ">= 0.5 million")
     row("17 x 17 grid of slice_idle x group_idle, 300 writes", f"{grid_seconds():.2f} s", "<= 2 s")
     row("dbench, one client, 3 simulated seconds under BFQ", f"{dbench_seconds():.3f} s", "<= 0.2 s")
     row("waker rules x slice_idle x low_latency, 3 s of dbench", f"{waker_grid_seconds():.2f} s", "<= 5 s")
@@ -58,13 +61,25 @@ def best_of(function: Callable[[], float], times: int = 5) -> float:
 
 
 def requests_per_cpu_second(scheduler: str) -> float:
+    """Thread 0's requests completed a second of CPU."""
+    return rate_of(thread0(scheduler, WRITES))
+
+
+def disk_requests_per_cpu_second(depth: int) -> float:
+    """The same of random reads on thread 3's first disk, `depth` at once."""
+    machine = Machine(device=wd5000lplx(), scheduler="noop", filesystem="raw")
+    job = workloads.fio(rw="randread", size="400G", direct=True, ioengine="libaio", iodepth=depth, runtime=1000)
+    return rate_of(Scenario(machine, [job]))
+
+
+def rate_of(scenario: Scenario) -> float:
     """Requests completed a second of CPU, event loop alone."""
     from .engine.codes import NEVER
     from .engine.loop import run
     from .programs import compile_scenario
 
     def seconds_a_request() -> float:
-        s = compile_scenario(thread0(scheduler, WRITES))
+        s = compile_scenario(scenario)
         start = time.process_time()
         run(s, NEVER - 1, NEVER)
         return (time.process_time() - start) / int(s.devices[0].completed)

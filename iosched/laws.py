@@ -40,9 +40,19 @@ def check_laws(s: State, stop: int) -> None:
         _most("device time served, at most elapsed x servers", dev.served_ns, _served_bound(s, dev, now - epoch, now))
         if dev.io_latency:
             _places(s, d, live)
+        if dev.disk:
+            _arm_and_cache(s.disks[d], int(dev.served_ns), now - epoch, now)
         idle = s.idle[d * n_idle : (d + 1) * n_idle]
         _most("idling that held requests, at most all idling", idle.held_ns.sum(), _idle_total(idle, dev, now))
         _most("held time, at least what idling explains", idle.held_ns.sum(), dev.held_ns)
+
+
+def _arm_and_cache(disk, served_ns: int, elapsed: int, now: int) -> None:
+    """A disk has one arm; what its write cache took is on the medium, was overwritten, or is still in it."""
+    ahead = max(int(disk.until) - now, 0)
+    _most("the arm's time, at most elapsed", served_ns + int(disk.destage_ns), elapsed + ahead)
+    _equal("sectors cached = written + overwritten + held", disk.taken, disk.written + disk.overwritten + disk.held)
+    _most("sectors in the write cache, at most its size", disk.held, disk.cache_sectors)
 
 
 def _places(s: State, d: int, live) -> None:

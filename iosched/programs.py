@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from .cgroups import parent_of
-from .devices import Channels
+from .devices import Channels, Disk
+from .disk_programs import disk_rows, fill_disk
 from .engine import codes as c
 from .engine import iolatency
 from .engine.clock import schedule
@@ -33,6 +35,7 @@ FILE_AREA = 266_240  # where a partition's files begin, its log begins at LOG_AR
 DBENCH_SECTORS = 1 << 19  # a dbench client's files go round in so much room
 EXTENT_SECTORS = 512  # 256 KiB: the piece that a small growing file gets at a time
 LOG_AREA = 1 << 33
+SMALLEST_PARTITION = 1 << 17  # 64 MiB
 METADATA_AREAS = 33_928, 1_096  # where a real 5.10 read inode and bitmap blocks
 KERNEL_CLASS = BE
 BOOKS = (  # what a device row has summed up, as against what it is
@@ -78,6 +81,7 @@ def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
         with_deadline=isinstance(machine.scheduler, Deadline),
         with_bfq=isinstance(machine.scheduler, BFQ),
         with_io_latency=bool(machine.cgroups.targets_us),
+        **disk_rows(machine.device),
     )
     fill_sim(s, scenario)
     fill_device(s, machine, nr_requests)
@@ -116,6 +120,7 @@ def live_through_mount(s: State, quiet_ns: int) -> None:
         for column in BOOKS:
             dev[column] = 0
         dev.accounted_at = sim.now
+    s.disks.destage_ns = 0
     s.idle[:] = 0
     sim.events = 0
 
@@ -186,7 +191,7 @@ def creation_reads(machine: Machine, job: Dd) -> Program:
         return []
     program: Program = []
     for k in range(fs.creation_reads):
-        place = job.partition * PARTITION_SECTORS + METADATA_AREAS[k % 2] + k // 2 * c.PAGE_SECTORS
+        place = METADATA_AREAS[k % 2] + k // 2 * c.PAGE_SECTORS  # in its partition (`place_program`)
         program += [(c.OP_READ_BLOCK, place, 0), (c.OP_WAIT, 0, 0)]
     return program
 
@@ -291,6 +296,8 @@ def fill_device(s: State, machine: Machine, nr_requests: int) -> None:
     dev.completion_ns = round(device.completion_us * c.USEC)
     if isinstance(device, Channels):
         dev.sector_ps = round(512e6 / device.bandwidth_MBs)
+    elif isinstance(device, Disk):
+        fill_disk(s, device)
     dev.flush_ns = dev.completion_ns if device.flush_us is None else round(device.flush_us * c.USEC)
     dev.write_cache = int(device.write_cache)
     dev.fua = int(device.fua)
@@ -347,7 +354,7 @@ def fill_jobs(s: State, scenario: Scenario, partitions: list[int], starts: np.nd
     first_seconds = np.cumsum([0] + [seconds_of(job) for job in scenario.jobs])
     for i, job in enumerate(scenario.jobs):
         t = s.tasks[i]
-        t.pc = place_program(s, starts, i)
+        t.pc = place_program(s, starts, i, job.partition * areas(scenario).size)
         t.group = machine.cgroups.index(job.cgroup)
         t.file = i
         t.left = getattr(job, "count", 0)
@@ -391,6 +398,35 @@ def fill_load(t: np.record, job: Dbench, loads: list[str | Path | None], first_s
     t.stop_at = t.counting_from + round(job.runtime * c.SEC)
 
 
+class Areas(NamedTuple):
+    """Sectors of a partition, and where in it the files begin, may end, and the log begins."""
+
+    size: int
+    files: int
+    end: int
+    log: int
+
+
+def areas(scenario: Scenario) -> Areas:
+    """A disk's partitions share it, each with the log in its middle; other devices have room for any file.
+
+    Raises ScenarioError if the partitions of a disk get too little.
+    """
+    device = scenario.machine.device
+    if not isinstance(device, Disk):
+        return Areas(PARTITION_SECTORS, FILE_AREA, LOG_AREA, LOG_AREA)
+    partitions = 1 + max(job.partition for job in scenario.jobs)
+    size = device.sectors // partitions // c.PAGE_SECTORS * c.PAGE_SECTORS
+    if size < SMALLEST_PARTITION:
+        raise ScenarioError(
+            f"device.capacity_GB: {device.capacity_GB:g} is too little for {partitions} partitions; give at least "
+            f"{partitions * SMALLEST_PARTITION * 513e-9:.2g}."
+        )
+    log = size // 2 // c.PAGE_SECTORS * c.PAGE_SECTORS
+    raw = isinstance(scenario.machine.filesystem, Raw)
+    return Areas(size, 0, size, log) if raw else Areas(size, min(FILE_AREA, size // 4), log, log)
+
+
 def lay_out_files(s: State, scenario: Scenario) -> None:
     """Place the files of each partition. A growing file gets its blocks an extent at a time, so the extents of
     files that grow side by side alternate; one file by itself, each job on a raw device, and fio's files, which are
@@ -399,19 +435,20 @@ def lay_out_files(s: State, scenario: Scenario) -> None:
     Raises ScenarioError if a partition is full.
     """
     raw = isinstance(scenario.machine.filesystem, Raw)
+    place = areas(scenario)
     for partition in {job.partition for job in scenario.jobs}:
         rows = [i for i, job in enumerate(scenario.jobs) if job.partition == partition]
         laid_out = [i for i in rows if isinstance(scenario.jobs[i], Fio)]
         growing = [i for i in rows if i not in laid_out]
-        first = partition * PARTITION_SECTORS + FILE_AREA
+        first = partition * place.size + place.files
         end = place_files(s, scenario, growing, first, alternate=not raw and len(growing) > 1)
         end = place_files(s, scenario, laid_out, end, alternate=False)
-        if end - partition * PARTITION_SECTORS > LOG_AREA:
-            room = (LOG_AREA - FILE_AREA) * 512
+        if end - partition * place.size > place.end:
+            room = (place.end - place.files) * 512
             job = scenario.jobs[rows[0]]
             raise ScenarioError(
                 f"{job.name}.{'size' if isinstance(job, Fio) else 'count'}: the files of partition {partition} are "
-                f"larger than its {room / 1e12:.1f} TB; give fewer or smaller writes, or another partition."
+                f"larger than its {room / 1e12:.3g} TB; give fewer or smaller writes, or another partition."
             )
 
 
@@ -441,11 +478,13 @@ def fill_workers(s: State, scenario: Scenario, partitions: list[int], starts: np
     """Logs, and the kernel thread of each."""
     machine = scenario.machine
     fs = machine.filesystem
+    place = areas(scenario)
     for k, partition in enumerate(partitions):
         j = s.journals[k]
-        j.first = partition * PARTITION_SECTORS + LOG_AREA
+        j.first = partition * place.size + place.log
         j.head = j.first
         j.sectors = 2048 * (fs.journal_mb if isinstance(fs, Ext4) else fs.log_mb if isinstance(fs, XFS) else 1)
+        j.sectors = min(j.sectors, (place.size - place.log) // 2)
         task = len(scenario.jobs) + k
         if task >= s.sim[0].n_tasks:
             continue
@@ -460,9 +499,11 @@ def fill_workers(s: State, scenario: Scenario, partitions: list[int], starts: np
         put_event(s, 0, c.EV_TASK, task)
 
 
-def place_program(s: State, starts: np.ndarray, i: int) -> int:
-    """Shift the jumps of program `i` to where it stands in the table; returns its first row."""
+def place_program(s: State, starts: np.ndarray, i: int, partition: int = 0) -> int:
+    """Shift the jumps of program `i` to where it stands in the table, and the blocks that it reads to its partition;
+    returns its first row."""
     ops = s.ops[starts[i] : starts[i + 1]]
+    ops.a[ops.code == c.OP_READ_BLOCK] += partition
     jumps = np.isin(ops.code, (c.OP_LOOP, c.OP_JUMP))
     ops.a[jumps] += starts[i]
     return int(starts[i])

@@ -89,7 +89,8 @@ def _machine(fields: dict[str, Any]) -> Machine:
 
 def _device(fields: dict[str, Any]) -> devices.ConstantTime:
     """null_blk, or what `kind` says."""
-    kinds = {"null": devices.null, "single": devices.single, "sata": devices.sata, "nvme": devices.nvme}
+    names = "null single sata nvme wd5000lplx st500lm012 m4_ssd hdd_model simblk_disk"
+    kinds = {name: getattr(devices, name) for name in names.split()} | {"disk": devices.Disk}
     kind = fields.get("kind", "null")
     if kind not in kinds:
         raise unknown("device.kind", kind, kinds)

@@ -162,6 +162,9 @@ def hosts_for(runs: list[KernelRun]) -> dict[tuple[str, str], tuple[Host | None,
             hosts[key] = (None, str(error))
             continue
         own = [run for run in runs if run.machine_key == key]
+        if own[0].on_disk:
+            hosts[key] = (shipped, "shipped (data/hosts.csv), a disk's places hide what the host costs")
+            continue
         try:
             if own[0].metric == "throughput_MBs":
                 host, largest, used = fit_dbench(own, shipped)

@@ -32,7 +32,7 @@ from .codes import (
     TR_UNPLUG,
 )
 from .jit import jit, out_of_line
-from .lists import insert_sorted, pop_front, push_back, successor_of
+from .lists import insert_sorted, pop_front, push_back, remove, successor_of
 from .pool import add_bio, get_request, has_tag, put_request, return_tag, take_tag, wait_list
 from .trace import record
 from .wakeups import cpu_burst, interrupt, wake, wake_first
@@ -296,9 +296,12 @@ def run_queue(s, d):
     """Feed the device while it has a free tag: first what bypasses the scheduler, then what the scheduler chooses."""
     out_of_line()
     dev = s.devices[d]
-    while dev.in_flight < dev.depth:
-        n = pop_front(s, dev.dispatch_list)
+    while device.has_room(dev):
+        n = s.lists[dev.dispatch_list].head
         if n != NONE:
+            if device.must_wait(s, n >> 1):
+                return
+            remove(s, n)
             issue(s, n >> 1)
             continue
         if dev.queued == 0:
@@ -345,7 +348,7 @@ def complete(s, ri):
         return
     account(s, d)
     interrupt(s, sim.request_ns)
-    was_full = dev.in_flight >= dev.depth
+    was_full = not device.has_room(dev)
     device.finish(s, ri)
     record(s, TR_COMPLETE, r.task, r.serial, r.sector, r.nr, r.cmd_flags | r.op << 16, d)
     run = False

@@ -17,11 +17,20 @@ F_SYNC, F_IDLE, F_META, F_PRIO, F_BACKGROUND, F_PREFLUSH, F_FUA, F_RAHEAD = 1, 2
 # where a request is
 R_FREE, R_PLUGGED, R_QUEUED, R_DISPATCHED, R_ISSUED, R_FLUSHING, R_DONE = 0, 1, 2, 3, 4, 5, 6
 
+# what a disk's arm does besides serving a request
+PIECE = -2
+
+# which command of those inside a disk comes next, and where destaging ranks among them
+SHORTEST, NEAREST, IN_ORDER = 0, 1, 2
+CHOICES = ("shortest", "nearest", "order")
+LAST, EQUAL, BEFORE = 0, 1, 2
+RANKS = ("last", "equal", "first")
+
 # steps of a flush sequence (spec block-layer section 8)
 STEP_PRE, STEP_DATA, STEP_POST = 1, 2, 4
 
 # events in the heap
-EV_TASK, EV_COMPLETE, EV_RUN, EV_LATENCY = 0, 1, 2, 3
+EV_TASK, EV_COMPLETE, EV_RUN, EV_LATENCY, EV_DISK = 0, 1, 2, 3, 4
 
 # timers, one row a (device, kind)
 T_IDLE = 0

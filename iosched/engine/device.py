@@ -2,9 +2,11 @@
 
 A device has `servers` servers (channels) and room for `depth` commands (NCQ depth, hardware tags). null_blk serves
 every command at once (servers = depth); a single server takes them one by one in the order of arrival. A command takes
-a fixed time, and moving its data where the channel has a bandwidth.
+a fixed time, and moving its data where the channel has a bandwidth. A disk (`engine/disk.py`) has a time of its own
+for each.
 """
 
+from . import disk
 from .clock import schedule
 from .codes import E_DEPTH, EV_COMPLETE, FLUSH, NONE
 from .jit import jit
@@ -22,6 +24,20 @@ def service_time(s, ri):
 
 
 @jit
+def has_room(dev):
+    """May the driver send another command? Not beside a flush that is not queueable (spec block-layer section 8)."""
+    return dev.in_flight < dev.depth and dev.exclusive == 0
+
+
+@jit
+def must_wait(s, ri):
+    """Such a flush is sent once every other command is back."""
+    r = s.requests[ri]
+    dev = s.devices[r.dev]
+    return r.op == FLUSH and dev.flush_exclusive != 0 and dev.in_flight > 0
+
+
+@jit
 def start(s, ri):
     """The driver hands the request to the device; it waits inside while all servers are busy."""
     r = s.requests[ri]
@@ -29,7 +45,11 @@ def start(s, ri):
     dev.in_flight += 1
     if dev.in_flight > dev.depth:
         s.sim[0].error = E_DEPTH
-    if dev.busy_servers < dev.servers:
+    if r.op == FLUSH:
+        dev.exclusive = dev.flush_exclusive
+    if dev.disk != 0:
+        disk.start(s, ri)
+    elif dev.busy_servers < dev.servers:
         serve(s, ri)
     else:
         push_back(s, dev.server_queue, 2 * ri)
@@ -51,8 +71,13 @@ def serve(s, ri):
 @jit
 def finish(s, ri):
     """The command is back: its server takes the next one that waits inside the device."""
-    dev = s.devices[s.requests[ri].dev]
+    r = s.requests[ri]
+    dev = s.devices[r.dev]
     dev.in_flight -= 1
+    if r.op == FLUSH:
+        dev.exclusive = 0
+    if dev.disk != 0:
+        return
     dev.busy_servers -= 1
     n = pop_front(s, dev.server_queue)
     if n != NONE:

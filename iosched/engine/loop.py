@@ -3,11 +3,12 @@
 from numba import types
 
 from ..schedulers import policy
-from . import block, iolatency, tasks
+from . import block, disk, iolatency, tasks
 from .account import account
 from .clock import drop_first, first_timer
 from .codes import (
     EV_COMPLETE,
+    EV_DISK,
     EV_LATENCY,
     EV_TASK,
     NEVER,
@@ -78,6 +79,8 @@ def _loop(s, stop_at, budget):
             tasks.run_task(s, index)
         elif kind == EV_COMPLETE:
             block.complete(s, index)
+        elif kind == EV_DISK:
+            disk.arm_event(s, index)
         elif kind == EV_LATENCY:
             iolatency.timer_fired(s, index)
         else:

@@ -61,11 +61,14 @@ def allocate(
     with_deadline: bool,
     with_bfq: bool,
     with_io_latency: bool,
+    n_zones: int = 0,
+    n_extents: int = 0,
+    n_segments: int = 0,
 ) -> State:
     """Tables of the given sizes with every link set to "none" and every list empty.
 
     Node numbers: request `i` owns 2i (by sector) and 2i+1 (by arrival), then one a CFQ queue, one a CFQ group, one
-    a BFQ entity and two more a BFQ queue, and one a task at the very end.
+    a BFQ entity and two more a BFQ queue, one a task, and one an extent of a disk's write cache at the very end.
     """
     cfq_devices = n_devices if with_cfq else 0
     n_cfq_queues = cfq_devices * (2 * n_tasks + cfq_state.ASYNC_SLOTS * n_groups)
@@ -79,7 +82,12 @@ def allocate(
     rows = {
         "sim": 1,
         "devices": n_devices,
-        "heap": n_tasks + n_requests + n_devices + 8,
+        "disks": n_devices if n_zones else 0,
+        "zones": n_zones,
+        "commands": n_requests + 2 * n_devices if n_zones else 0,
+        "extents": n_extents,
+        "segments": n_segments,
+        "heap": n_tasks + n_requests + 3 * n_devices + 8,
         "timers": n_devices * TIMERS_PER_DEVICE,
         "tasks": n_tasks,
         "seconds": n_seconds,
@@ -87,7 +95,7 @@ def allocate(
         "journals": n_journals,
         "requests": n_requests,
         "bios": n_bios,
-        "nodes": first_task_node + n_tasks,
+        "nodes": first_task_node + n_tasks + n_extents,
         "streams": n_streams,
         "slots": n_slots,
         "groups": n_groups,
@@ -129,6 +137,8 @@ def allocate(
     s.tasks.file = s.tasks.journal = s.tasks.stream = s.tasks.slot = s.tasks.awaited = s.tasks.climb = NONE
     s.tasks.latency_min = NEVER
     s.journals.running = 1
+    s.disks.serving = s.disks.flush = s.disks.ahead = s.disks.free_extent = NONE
+    s.disks.look_at = NEVER
     s.deadline_class.next_read = s.deadline_class.next_write = NONE
     s.cfq.active = s.cfq.active_task = s.cfq.serving_group = NONE
     s.cfq.hw_tag = -1
@@ -145,6 +155,7 @@ def allocate(
 
 LIST_COLUMNS = {
     "devices": "fifo dispatch_list server_queue waiters flush_pending0 flush_pending1 flush_served",
+    "disks": "queue dirty waiting",
     "tasks": "plug_list",
     "pools": "waiters_sync waiters_async",
     "journals": "waiters",

@@ -10,7 +10,7 @@ import csv
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..cgroups import Cgroup, Cgroups
@@ -22,6 +22,7 @@ from ..kernels import Kernel
 from ..scenario import Machine
 from ..schedulers import SCHEDULERS, with_tunables
 from ..workloads import Job, dbench, dd
+from .disk_rows import TUNABLE, disk_of
 from .reader_rows import LATENCY_TARGET, channels_of, reader_jobs, target_of
 
 REQUIRED = ("kernel", "device", "completion_us", "scheduler", "filesystem", "workload")
@@ -33,11 +34,14 @@ NEUTRAL_WORDS = (
     "mq",
     "cg=v1",
     "cg=v2",
+    "wbt_set=0",
 )  # said by other columns, or without effect here
 WORKLOAD = re.compile(r"(?:dd|dsyncw)_(?:dsync_)?bs(\d+)_n(\d+)")
 FOUR = re.compile(r"dsyncw_x4_bs(\d+)_n(\d+)_(1fs|4part)")
 DBENCH = re.compile(r"dbench(?:4_)?(\d+)(?:clients?)?_t(\d+)")
 SECOND = re.compile(r"t\d+")
+QUANTUM = re.compile(r"quantum=(\d+)")
+KNOWN_WORDS = (LATENCY_TARGET, TUNABLE, QUANTUM)
 LAYOUT = re.compile(r"dd:(\S+) jbd2:(\S+)")
 REPEAT_SPEED = {"icount_shift1": 0.5, "icount_shift2": 0.25}
 
@@ -66,6 +70,14 @@ class KernelRun:
     def without_scheduler(self) -> bool:
         """Is it a row that the host costs may be fitted on?"""
         return self.conditions["scheduler"] in ("noop", "none")
+
+    @property
+    def on_disk(self) -> bool:
+        """Had the device positions?"""
+        try:
+            return disk_of(self.conditions) is not None
+        except (KeyError, ValueError):
+            return True
 
     @property
     def never_idles(self) -> bool:
@@ -142,13 +154,11 @@ def scenario_of(run: KernelRun, host: Host) -> tuple[Machine, list[Job]]:
 
 def host_of(row: dict[str, str], host: Host) -> Host:
     """The host at this row's speed and tick: gips=N in other_tunables, icount shifts in repeat, HZ by kernel."""
-    from dataclasses import replace
-
     speed = REPEAT_SPEED.get(row.get("repeat", ""), 1.0)
     for word in row.get("other_tunables", "").split():
         if word.startswith("gips="):
             speed = _number(word[5:], "other_tunables gips")
-        elif word not in NEUTRAL_WORDS and not LATENCY_TARGET.fullmatch(word):
+        elif word not in NEUTRAL_WORDS and not any(known.fullmatch(word) for known in KNOWN_WORDS):
             raise Unmodelled(f"other_tunables {word!r} is not modelled")
     if not 1e-3 <= speed <= 1e3:
         raise Unmodelled(f"other_tunables gips={speed:g} is not a speed from 0.001 to 1000")
@@ -163,11 +173,23 @@ def cgroups_of(row: dict[str, str], paths: set[str]) -> Cgroups:
 
 
 def device_of(row: dict[str, str], kernel: Kernel) -> ConstantTime:
-    """Devices without seeks. null_blk of 4.19 was measured to send a second flush where a FUA write would do."""
+    """Disks, and devices without seeks; null_blk of 4.19 was measured to send a second flush instead of a FUA write."""
+    try:
+        disk = disk_of(row)
+    except (KeyError, ValueError) as error:
+        raise Unmodelled(f"device {row['device']!r}: its parameters are incomplete or no numbers ({error})") from None
+    if disk is not None:
+        if "hdd_destage" in row.get("other_tunables", ""):
+            raise Unmodelled("other_tunables 'hdd_destage' is a policy without a description")
+        return replace(
+            disk,
+            queue_depth=int(_number(row.get("hw_queue_depth") or "32", "hw_queue_depth")),
+            rotational=bool(_flag(row, "rotational", 1)),
+        )
     reads = reader_jobs(row) is not None
     channels = channels_of(row) if reads else None
     if channels is None and (reads or row["device"] not in ("null_blk", "scsi_debug")):
-        raise Unmodelled(f"device {row['device'].partition(':')[0]!r} is not a device without seeks")
+        raise Unmodelled(f"device {row['device'].partition(':')[0]!r} is not known")
     write_cache = _flag(row, "write_cache", 0)
     if row["device"] == "scsi_debug" and write_cache:
         raise Unmodelled("scsi_debug's flush takes 48 ms whatever is asked; avoid it with a write cache")
@@ -205,6 +227,9 @@ def scheduler_of(row: dict[str, str], kernel: Kernel) -> object:
     for column in ("slice_idle_us", "group_idle_us", "low_latency"):
         if row.get(column, "") != "" and column in known:
             tunables[column] = _number(row[column], column)
+    quantum = QUANTUM.search(row.get("other_tunables", ""))
+    if quantum and "quantum" in known:
+        tunables["quantum"] = _whole(quantum[1])
     if "low_latency" in tunables:
         tunables["low_latency"] = bool(tunables["low_latency"])
     return with_tunables(name, kernel, tunables)
@@ -237,7 +262,8 @@ def workload_of(row: dict[str, str]) -> tuple[str, list[Job]]:
         writer, jbd2 = placed[1], placed[2]
     if run:
         return jbd2, [dbench(clients=_whole(run[1]), runtime=_whole(run[2]), cgroup=writer)]
-    return jbd2, [dd(bs=_whole(match[1]), count=_whole(match[2]), cgroup=writer)]
+    half = int(row["device"] == "null+hdd_model")  # the file system had one half of the disk
+    return jbd2, [dd(bs=_whole(match[1]), count=_whole(match[2]), cgroup=writer, partition=half)]
 
 
 def _number(text: str, column: str) -> float:

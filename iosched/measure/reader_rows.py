@@ -11,14 +11,21 @@ from __future__ import annotations
 import re
 
 from ..workloads import Fio, fio
+from .disk_rows import COPIED_MBs, words_of
 
 MIX = re.compile(r"rand4k(buf|direct)_vs_(\d+)seqR_(buf|direct)64k")
 THINK = re.compile(r"think_randread4k_t(\d+)us_vs_(\d+)seqR")
 GREEDY = re.compile(r"seqgreedy_vs_(\d*)rand4096_think(\d+)")
-MODEL = re.compile(r"(?:simblk|null_hddmodel)_\w+:(.*)")
 LATENCY_TARGET = re.compile(r"io\.latency=(\d+)us")
-PLACES = {"tgt": "random", "rnd": "random", "int": "sequential", "seq": "sequential"}  # role -> name of its jobs
-COPIED_MBs = 2440.0  # 4.19's memory-backed null_blk: 128 KiB took 52 us longer than 4 KiB under noop
+ALONE = re.compile(r"rrread_n1_bs128k_\w+_(direct|buf)_\w+_think(\d+)")
+READ_ALONE = 1536 * 131072  # bytes, from the rows' own counts
+PLACES = {
+    "nfs": "sequential",
+    "tgt": "random",
+    "rnd": "random",
+    "int": "sequential",
+    "seq": "sequential",
+}  # role -> name of its jobs
 
 
 def reader_jobs(row: dict[str, str]) -> list[Fio] | None:
@@ -37,18 +44,21 @@ def reader_jobs(row: dict[str, str]) -> list[Fio] | None:
         seconds, n = 3.0, 1
         random |= {"direct": True, "thinktime_us": float(match[2][:9]), "numjobs": int(match[1][:3] or 1)}
         sequential |= {"direct": True, "bs": 131072, "size": "2G", "loops": 1}
+    elif match := ALONE.fullmatch(row["workload"]):
+        one = {"bs": 131072, "size": READ_ALONE, "loops": 1, "direct": match[1] == "direct"}
+        return [fio("read", **one, thinktime_us=float(match[2][:9]), runtime=60.0, name="sequential")]  # type: ignore[arg-type]
     else:
         return None
     jobs = [fio(**random, size="4G", runtime=seconds)]  # type: ignore[arg-type]
-    return jobs + ([fio(**sequential, numjobs=n, runtime=seconds)] if n else [])  # type: ignore[arg-type]
+    jobs += [fio(**sequential, numjobs=n, runtime=seconds)] if n else []  # type: ignore[arg-type]
+    return jobs[::-1] if row["device"] == "null+hdd_model" else jobs  # where the sequential reader's file lies outside
 
 
 def channels_of(row: dict[str, str]) -> dict[str, object] | None:
     """Servers and bandwidth of a device model without seeks; None for any other device."""
     if row["device"] == "null_blk":
         return {"servers": 1024, "bandwidth_MBs": COPIED_MBs}
-    match = MODEL.fullmatch(row["device"])
-    words = dict(word.partition("=")[::2] for word in match[1].split(";")) if match else {}
+    words = words_of(row["device"])
     if words.get("mode") == "0":
         return {"servers": int(words["nserv"]), "bandwidth_MBs": float(words["bw_mbps"])}
     if words.get("hdd") == "1" and words.get("hdd_rpm") == words.get("hdd_seek_max_us") == "0":

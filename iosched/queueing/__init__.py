@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..devices import Channels
+from ..devices import Channels, Disk
 from ..errors import ScenarioError
 from ..scenario import Machine, Scenario
 from ..schedulers import BFQ, CFQ
@@ -209,10 +209,8 @@ def _check_scope(machine: Machine, job: Process) -> None:
         raise ScenarioError(
             f"jobs: {job.name!r} is neither a dd nor a dbench, which alone the closed form answers for; simulate() it."
         )
-    if isinstance(machine.device, Channels):
-        raise ScenarioError(
-            "device: its commands take longer the larger they are, beyond the closed form; simulate() it."
-        )
+    if isinstance(machine.device, Channels | Disk):
+        raise ScenarioError("device: its commands do not all take the same time; simulate() it.")
 
 
 def _answer(
