@@ -24,7 +24,8 @@ class Fio:
     from `seed`; a block may be drawn twice, and no page is found in the page cache twice. Buffered sequential reads go
     through readahead, whose limit fio's advice doubles (spec bfq-and-controllers trap 26). The latency of an operation
     includes the fdatasync that follows it. With `overwrite` the file has its blocks already, so that an fdatasync has
-    nothing to commit; without, each write allocates.
+    nothing to commit; without, each write allocates. Buffered writes with `fdatasync=0` stay in the page cache until the
+    flusher writes them (`iosched.Memory`).
 
     >>> fio(rw="randread", bs="4k", iodepth=8, ioengine="libaio", direct=True).bs
     4096
@@ -84,15 +85,10 @@ class Fio:
             )
 
     def _check_buffered_writes(self) -> None:
-        if not self.fdatasync:
+        if self.random and self.fdatasync != 1:
             raise ScenarioError(
-                "fio.fdatasync: 0 leaves the data in the page cache, whose writeback is not modelled yet; give 1 or "
-                "more, or direct=True."
-            )
-        if self.fdatasync > 1 and (self.random or self.size // self.bs % self.fdatasync):
-            raise ScenarioError(
-                f"fio.fdatasync: {self.fdatasync} would sync pages in several places; give 1, or, for rw=write, a "
-                f"divisor of the file's {self.size // self.bs} operations."
+                f"fio.fdatasync: {self.fdatasync} leaves dirty pages at random places of the page cache, which is not "
+                "modelled; give 1, or rw=write, or direct=True."
             )
 
     @property
@@ -104,6 +100,11 @@ class Fio:
     def writes(self) -> bool:
         """Does it write?"""
         return self.rw.endswith("write")
+
+    @property
+    def cached(self) -> bool:
+        """Does it leave written pages in the page cache, for the flusher or a later fdatasync?"""
+        return self.writes and not self.direct and self.fdatasync != 1
 
     @property
     def reads_ahead(self) -> bool:
@@ -153,10 +154,10 @@ def sequential_reader(**options: object) -> Fio:
 
 
 def sequential_writer(**options: object) -> Fio:
-    """A sequential writer of 4 KiB operations with fdatasync after each.
+    """A sequential writer of 4 KiB operations with fdatasync after each; with `fdatasync=0` a buffered one.
 
-    >>> sequential_writer(direct=True).fdatasync
-    1
+    >>> sequential_writer(direct=True).fdatasync, sequential_writer(fdatasync=0).cached
+    (1, True)
     """
     return fio(**({"rw": "write", "fdatasync": 1, "name": "writer"} | options))  # type: ignore[arg-type]
 

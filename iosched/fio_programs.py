@@ -44,7 +44,7 @@ def transfer_program(machine: Machine, job: Fio) -> Program:
     if job.writes and not job.direct:
         partial = isinstance(machine.filesystem, Raw) and job.bs % c.PAGE
         reads = [(c.OP_READ_PAGE, job.bs, 0), (c.OP_WAIT, 0, 0)] if partial else []
-        return [*reads, (c.OP_BUFFERED_WRITE, job.bs, 0)]
+        return [*reads, (c.OP_CACHED_WRITE if job.cached else c.OP_BUFFERED_WRITE, job.bs, 0)]
     if job.reads_ahead:
         return [(c.OP_BUFFERED_READ, job.bs, 0)]
     nbytes = job.bs if job.direct else copied_pages(job) * c.PAGE

@@ -32,6 +32,8 @@ class Host:
     read_us: float = knob(1.8, "what fio does between two operations", "us", 0, 1e6)
     copy_us: float = knob(0.87, "copying a page out of the page cache", "us", 0, 1e6)
     ahead_us: float = knob(4.1, "a page of readahead: finding memory for it, mostly by reclaim", "us", 0, 1e6)
+    dirty_us: float = knob(4.0, "a further page of a buffered write: copying it into the page cache", "us", 0, 1e6)
+    clean_us: float = knob(5.0, "a page that the flusher writes back", "us", 0, 1e6)
     cpus: int = knob(1, "processors; 0: as many as wanted", "processors", 0, 256, integer=True)
     hz: int = knob(250, "timer ticks a second (CONFIG_HZ)", "1/s", 24, 1000, integer=True)
     speed: float = knob(1.0, "how many times faster than one instruction a nanosecond", "", 1e-3, 1e3)

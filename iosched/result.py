@@ -204,8 +204,12 @@ class Result:
             name = jobs[task].name
             return name if [job.name for job in jobs].count(name) == 1 else f"{name} {task + 1}"
         kind = "xfs log" if isinstance(self.scenario.machine.filesystem, XFS) else "jbd2"
-        many = len(self.state.tasks) - len(jobs) > 1
-        return f"{kind} {task - len(jobs) + 1}" if many else kind
+        flushers = int(self.state.caches[0].flushers)
+        workers = len(self.state.tasks) - len(jobs) - flushers
+        number, many = task - len(jobs) + 1, workers > 1
+        if number > workers:
+            kind, number, many = "flusher", number - workers, flushers > 1
+        return f"{kind} {number}" if many else kind
 
     @cached_property
     def idling(self) -> pd.DataFrame:
