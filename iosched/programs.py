@@ -167,7 +167,7 @@ def dd_program(machine: Machine, job: Dd) -> Program:
     fs = machine.filesystem
     write_ns = cpu_ns(machine, WRITE_SHARE)
     begin = creation_reads(machine, job)
-    loop: Program = [(c.OP_START, 0, 0), (c.OP_CPU, write_ns, 0)]
+    loop: Program = [(c.OP_START, 0, 0), (c.OP_OWE if job.cached else c.OP_CPU, write_ns, 0)]
     if "direct" in job.oflags:
         fua = isinstance(fs, Raw) and job.synchronous and machine.version >= "6.0"
         loop += [(c.OP_PLUG, 0, 0), (c.OP_DIRECT_WRITE, job.bs, c.F_FUA if fua else 0)]

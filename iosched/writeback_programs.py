@@ -47,6 +47,7 @@ def fill_writeback(s: State, scenario: Scenario, groups: list[str]) -> None:
     row.interval = memory.dirty_writeback_centisecs * 10 * c.MSEC
     row.dirty_ns = round(machine.host.scaled("dirty_us") * c.USEC)
     row.clean_ns = round(machine.host.scaled("clean_us") * c.USEC)
+    row.slice_ns = c.SEC // machine.host.hz
     row.flushers = len(groups)
     row.ratelimit = row.balanced = row.bandwidth = row.average = throttle.FIRST_RATE
     row.bio_pages = machine.device.max_sectors_kb * 1024 // c.PAGE

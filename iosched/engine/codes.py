@@ -70,7 +70,8 @@ T_READY, T_WAIT_IO, T_WAIT_COMMIT, T_SLEEP, T_WAIT_TAG, T_DONE, T_YIELDED, T_WAI
     OP_SYNC_PAGES,
     OP_WAIT_PAGES,
     OP_LOG_ORDERED,
-) = range(38)
+    OP_OWE,
+) = range(39)
 
 # metadata blocks of a running ext4 transaction that its files share, one bit each; their inode blocks are counted
 META_BLOCK_BITMAP, META_GROUP_DESC, META_INODE_BITMAP, META_DIRECTORY = 1, 2, 4, 8

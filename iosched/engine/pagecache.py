@@ -22,7 +22,7 @@ from .codes import (
 from .dirty import dirty_pages, keep_time, take_pages, to_the_end
 from .jit import jit, out_of_line
 from .places import extent_end, place_of
-from .streams import PAGES_A_BURST, compute
+from .wakeups import busy_burst
 
 CHUNK = 1024  # pages: a chunk is a multiple of 4 MiB
 BIOS_A_TURN = 256
@@ -36,7 +36,8 @@ BIOS_A_TURN = 256
 def cached_write(s, task, nbytes):
     """write(2) of `nbytes` into the page cache. True when it returns; until then the task computes, or is held.
 
-    The first page's CPU is that of the write itself, which the program has paid.
+    The first page's CPU is that of the write itself. CPU time is owed and paid a slice at a time, so that a write of a
+    page costs no event: the task's own clock is ahead of the run's by what it owes.
     """
     out_of_line()
     t = s.tasks[task]
@@ -50,20 +51,31 @@ def cached_write(s, task, nbytes):
         files.dirty_inode(s, t.file)
         promise_commit(s, f.journal)
     while True:
+        if t.owed >= c.slice_ns > 0:
+            pay(s, task)
+            return False
         if t.dirtied >= t.dirty_share and not throttle.balance(s, task):
             return False
         if t.copying == 0:
             t.writing = 0
             return True
-        size = min(t.copying, min(PAGES_A_BURST, max(t.dirty_share - t.dirtied, 1)) * PAGE)
+        size = min(t.copying, max(t.dirty_share - t.dirtied, 1) * PAGE)
+        if c.dirty_ns > 0:
+            size = min(size, max(c.slice_ns // c.dirty_ns, 1) * PAGE)
         t.dirtied += dirty_pages(s, t.dev, t.file, f.position, f.position + size)
         f.position += size
         t.copying -= size
-        length = c.dirty_ns * max(size - paid, 0) // PAGE
+        t.owed += c.dirty_ns * max(size - paid, 0) // PAGE
         paid = 0
-        if length > 0:
-            compute(s, task, length)
-            return False
+
+
+@jit
+def pay(s, task):
+    """Compute for as long as the task owes."""
+    t = s.tasks[task]
+    t.state = T_YIELDED
+    schedule(s, busy_burst(s, t.owed), EV_TASK, task)
+    t.owed = 0
 
 
 @jit
@@ -129,18 +141,21 @@ def writeback(s, task):
         if w.left == 0 and not next_chunk(s, t.dev, w):
             t.plugged = 0
             block.unplug(s, t.dev, task)
+            if t.owed > 0:
+                pay(s, task)
+                return
             if oldest(s, t.flusher, 0) != NONE:
                 keep_time(s, w, t.flusher)
             t.state = T_SLEEP
             return
+        if t.owed >= c.slice_ns > 0:
+            pay(s, task)
+            return
         t.plugged = 1
         f = s.files[w.file]
         wanted = min(min(w.left, c.bio_pages), f.dirtied - f.taken)
-        if c.clean_ns > 0 and w.paid < wanted:
-            pages = min(wanted - w.paid, PAGES_A_BURST)
-            w.paid += pages
-            compute(s, task, c.clean_ns * pages)
-            return
+        t.owed += c.clean_ns * max(wanted - w.paid, 0)
+        w.paid = max(w.paid, wanted)
         turn += 1
         if turn > BIOS_A_TURN:
             t.state = T_YIELDED

@@ -30,7 +30,7 @@ TASK = columns(
     "pc state outstanding group dev file journal plugged plug_list left ioprio ioclass op_start done_ops done_bytes "
     "latency_sum latency_max latency_min end step first_step n_steps counting_from stop_at first_second n_seconds "
     "stream slot awaited climb asked_at writing copying dirtied dirty_share paused_at cleaning flusher wbt_place "
-    "wbt_flags batch_left batch_until"
+    "owed wbt_flags batch_left batch_until"
 )
 OP = columns("code a b")
 STEP = columns("dirty counted operations rewrite sets_time")
@@ -54,7 +54,7 @@ STREAM = columns(
 )
 SLOT = columns("task left start next end")
 CACHE = columns(
-    "dirty writeback dirtied written background limit expire interval bio_pages dirty_ns clean_ns flushers ratelimit "
+    "dirty writeback dirtied written background limit expire interval bio_pages dirty_ns clean_ns slice_ns flushers ratelimit "
     "balanced bandwidth average updated_at dirtied_before written_before slept_at pauses paused_ns"
 )
 FLUSHER = columns("task dev file left paid turns timer periodic")
@@ -72,7 +72,7 @@ GROUP = columns("parent")
 POOL = columns("sync asynchronous waiters_sync waiters_async")
 IDLE = columns("windows total_ns held_ns empty_ns fired fired_held")
 COUNT = columns("n")
-PROCESSOR = columns("free_at background")
+PROCESSOR = columns("free_at background busy")
 TRACE = columns("at kind task request place length cmd_flags dev")
 
 # every table of a State, in the order in which compiled code finds their addresses

@@ -43,6 +43,7 @@ from .codes import (
     OP_LOOP,
     OP_NEXT_IO,
     OP_NEXT_STEP,
+    OP_OWE,
     OP_PAUSE,
     OP_PLUG,
     OP_READ_BLOCK,
@@ -112,6 +113,9 @@ def run_task(s, task):
             return
         op = s.ops[t.pc]
         code = op.code
+        if t.owed > 0 and not runs_ahead(code):
+            pagecache.pay(s, task)
+            return
         if code == OP_CPU:
             t.pc += 1
             if op.a > 0:
@@ -123,7 +127,7 @@ def run_task(s, task):
                 t.state = T_WAIT_IO
         elif code == OP_START:
             t.pc += 1
-            t.op_start = s.sim[0].now
+            t.op_start = s.sim[0].now + t.owed
             record(s, TR_OP_START, task, NONE, t.done_ops, 0, 0, t.dev)
         elif code == OP_END:
             t.pc += 1
@@ -137,6 +141,9 @@ def run_task(s, task):
         elif code == OP_BUFFERED_WRITE:
             t.pc += 1
             buffered_write(s, t.file, op.a)
+        elif code == OP_OWE:
+            t.pc += 1
+            t.owed += op.a
         elif code == OP_CACHED_WRITE:
             if pagecache.cached_write(s, task, op.a):
                 t.pc += 1
@@ -250,6 +257,12 @@ def run_task(s, task):
 
 
 @jit
+def runs_ahead(code):
+    """May a task that owes CPU time do this before it has paid? Nobody else sees it."""
+    return code in (OP_START, OP_OWE, OP_CACHED_WRITE, OP_END, OP_LOOP, OP_JUMP, OP_SKIP_UNLESS_NTH, OP_NEXT_IO, OP_WRITEBACK)
+
+
+@jit
 def end_task(s, task):
     """The process is over."""
     s.tasks[task].state = T_DONE
@@ -283,6 +296,9 @@ def debt(s, task):
 def next_io(s, task, nbytes):
     """Begin the stream's next operation, wait for the time its rate gives it, or end when it is over."""
     t = s.tasks[task]
+    if t.owed > 0 and s.sim[0].now + t.owed >= t.stop_at:
+        pagecache.pay(s, task)
+        return
     length = streams.next_place(s, task)
     if length == 0:
         t.pc += 1
@@ -311,7 +327,7 @@ def reap(s, task, nbytes):
 def end_operation(s, task, nbytes):
     """Book one operation of the workload."""
     t = s.tasks[task]
-    latency = s.sim[0].now - t.op_start
+    latency = s.sim[0].now + t.owed - t.op_start
     t.done_ops += 1
     t.done_bytes += nbytes
     t.latency_sum += latency

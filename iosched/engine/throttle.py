@@ -11,6 +11,7 @@ that the limit which decays slowly towards them is the dirty threshold itself.
 from .clock import schedule
 from .codes import EV_TASK, MSEC, NEVER, SEC, T_YIELDED
 from .jit import jit, out_of_line
+from .wakeups import busy_burst
 
 ONE = 1024  # of the position ratio
 FIRST_RATE = 25_600  # pages a second: 100 MB/s, until something is measured
@@ -32,6 +33,12 @@ def log2(n):
 def free_run(c):
     """Dirty pages up to which nobody is held."""
     return (c.limit + c.background) // 2
+
+
+@jit
+def runs_free(c):
+    """Are there so few dirty pages that nobody is held?"""
+    return c.dirty + c.writeback <= free_run(c)
 
 
 @jit
@@ -117,12 +124,11 @@ def balance(s, task):
     c = s.caches[t.dev]
     tick_ns = s.sim[0].tick_ns
     hz = SEC // tick_ns
-    now = s.sim[0].now // tick_ns
-    dirty = c.dirty + c.writeback
-    if dirty <= free_run(c):
+    now = (s.sim[0].now + t.owed) // tick_ns  # the task's own clock
+    if runs_free(c):
         t.paused_at = now
         t.dirtied = 0
-        t.dirty_share = 1 << (log2(c.limit - dirty) // 2)
+        t.dirty_share = 1 << (log2(c.limit - c.dirty - c.writeback) // 2)
         return True
     update_rates(s, t.dev, True)
     most = longest_pause(c, hz)
@@ -171,10 +177,13 @@ def next_share(c, hz, most):
 
 @jit
 def sleep(s, task, now, ticks):
-    """A timer of n ticks fires between n and n + 1 ticks later."""
+    """Pay what is owed, then sleep: a timer of n ticks fires between n and n + 1 ticks later."""
     t = s.tasks[task]
     c = s.caches[t.dev]
     t.state = T_YIELDED
+    if t.owed > 0:
+        now = busy_burst(s, t.owed) // s.sim[0].tick_ns
+        t.owed = 0
     wakes_at = (now + ticks + 1) * s.sim[0].tick_ns
     c.slept_at = s.sim[0].now
     c.pauses += 1
