@@ -33,7 +33,8 @@ class Fio:
 
     rw: str = knob("read", "what it does", choices=RW)
     bs: int = knob(4096, "bytes an operation", "bytes", 512, 2**30, integer=True, slider=(4096, 1 << 20, "log"))
-    size: int = knob(2**30, "bytes of the file", "bytes", 512, LARGEST_FILE, integer=True)
+    size: int = knob(2**30, "bytes of the file, or of all its files together", "bytes", 512, LARGEST_FILE, integer=True)
+    nrfiles: int = knob(1, "files, an operation each in turns; buffered writers only", "files", 1, 1024, integer=True)
     ioengine: str = knob("sync", "sync: one operation after the other; libaio: iodepth at once", choices=ENGINES)
     iodepth: int = knob(1, "operations at once", "operations", 1, 1024, integer=True, slider=(1, 256, "log"))
     direct: bool = knob(False, "O_DIRECT")
@@ -56,8 +57,15 @@ class Fio:
     def __post_init__(self) -> None:
         check_job(self, "fio")
         self._check_engine()
-        if self.bs > self.size:
-            raise ScenarioError(f"fio.size: {self.size} is less than one operation; give at least bs = {self.bs}.")
+        if self.bs > self.file_size:
+            raise ScenarioError(
+                f"fio.size: {self.size} is less than one operation; give at least bs = {self.bs}, times nrfiles."
+            )
+        if self.nrfiles > 1 and not self.cached:
+            raise ScenarioError(
+                f"fio.nrfiles: {self.nrfiles} is modelled for buffered writers only (rw=write, direct=False, not "
+                "fdatasync=1); give 1."
+            )
         if self.direct and self.bs % 512:
             raise ScenarioError(f"fio.bs: {self.bs} is not allowed with direct; give a multiple of 512 bytes.")
         if self.random and not self.direct and self.bs % PAGE and PAGE % self.bs:
@@ -92,6 +100,11 @@ class Fio:
             )
 
     @property
+    def file_size(self) -> int:
+        """Bytes of one file."""
+        return self.size // self.nrfiles
+
+    @property
     def random(self) -> bool:
         """Does every operation go to a place of its own?"""
         return self.rw.startswith("rand")
@@ -114,7 +127,7 @@ class Fio:
     @property
     def operations(self) -> int:
         """Operations of all loops; -1 where only the runtime ends them."""
-        return -1 if self.loops is None else self.loops * (self.size // self.bs)
+        return -1 if self.loops is None else self.loops * self.nrfiles * (self.file_size // self.bs)
 
     def expanded(self) -> tuple[Fio, ...]:
         """One job a process, with places of its own."""

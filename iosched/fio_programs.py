@@ -82,7 +82,8 @@ def fill_streams(s: State, scenario: Scenario) -> None:
         t.stream = row
         t.left = job.operations
         t.stop_at = round((job.start + job.runtime) * c.SEC)
-        st.random, st.step, st.length = int(job.random), job.bs, job.size
+        st.random, st.step, st.length = int(job.random), job.bs, job.file_size
+        st.nrfiles = job.nrfiles
         st.grain = c.PAGE if job.random and not job.direct and not job.writes else 1
         st.pages = ADVICE * scenario.machine.device.read_ahead_kb * 1024 // c.PAGE
         st.generator = job.seed

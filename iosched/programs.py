@@ -26,8 +26,16 @@ from .loads import read_load
 from .scenario import Machine, Scenario
 from .schedulers import BFQ, CFQ, SCHEDULERS, Deadline
 from .schedulers.cfq_state import BE
-from .writeback_programs import fill_wbt, fill_writeback, flusher_groups, flusher_program, is_cached, sync_pages
 from .workloads import IOCLASSES, Dbench, Dd, Fio, Job
+from .writeback_programs import (
+    fill_wbt,
+    fill_writeback,
+    flusher_groups,
+    flusher_program,
+    is_cached,
+    more_files,
+    sync_pages,
+)
 
 PARTITION_SECTORS = 1 << 34  # 8 TiB a partition
 FILE_AREA = 266_240  # where a partition's files begin, its log begins at LOG_AREA (as on the measured file systems)
@@ -70,7 +78,7 @@ def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
         n_seconds=sum(seconds_of(job) for job in scenario.jobs),
         n_streams=sum(isinstance(job, Fio) for job in scenario.jobs),
         n_slots=sum(slots_of(job) for job in scenario.jobs),
-        n_files=len(scenario.jobs),
+        n_files=len(scenario.jobs) + more_files(scenario),
         n_journals=len(partitions),
         n_flushers=len(flushers),
         n_groups=len(machine.cgroups.paths),

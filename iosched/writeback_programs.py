@@ -8,6 +8,7 @@ from .engine.state import State
 from .filesystems import Ext4, Raw
 from .scenario import Machine, Scenario
 from .schedulers.cfq_state import BE
+from .workloads import Dd, Fio
 
 COMMIT_INTERVAL = 5 * c.SEC  # ext4's mount option commit=
 SMALL_BIO_PAGES = 256  # of a bio before 5.1, when a bio had one page an entry
@@ -47,7 +48,7 @@ def fill_writeback(s: State, scenario: Scenario, groups: list[str]) -> None:
     row.interval = memory.dirty_writeback_centisecs * 10 * c.MSEC
     row.dirty_ns = round(machine.host.scaled("dirty_us") * c.USEC)
     row.clean_ns = round(machine.host.scaled("clean_us") * c.USEC)
-    row.slice_ns = c.SEC // machine.host.hz
+    row.written_ns = round(machine.host.scaled("written_us") * c.USEC)
     row.flushers = len(groups)
     row.ratelimit = row.balanced = row.bandwidth = row.average = throttle.FIRST_RATE
     row.bio_pages = machine.device.max_sectors_kb * 1024 // c.PAGE
@@ -58,18 +59,34 @@ def fill_writeback(s: State, scenario: Scenario, groups: list[str]) -> None:
         t = s.tasks[task]
         t.group, t.flusher, t.ioprio, t.ioclass, t.state = machine.cgroups.index(group), k, 4, BE, c.T_READY
         s.flushers[k].task = task
+    further = len(scenario.jobs)
     for i, job in enumerate(scenario.jobs):
         if not is_cached(job):
             continue
         f = s.files[i]
         f.flusher = groups.index(job.cgroup) if memory.cgroup_writeback else 0
-        size = job.size if hasattr(job, "size") else job.bs * job.count
-        f.length = -(-size // c.PAGE)
+        f.length = -(-file_bytes(job) // c.PAGE)
         f.delayed = int(not isinstance(machine.filesystem, Raw) and not getattr(job, "overwrite", False))
         j = s.journals[f.journal]
         j.interval = COMMIT_INTERVAL if isinstance(machine.filesystem, Ext4) else 0
         if f.delayed:
             j.allocated = f.first if j.allocated == 0 else min(j.allocated, f.first)
+        for k in range(1, getattr(job, "nrfiles", 1)):
+            if k == 1:
+                s.streams[s.tasks[i].stream].more_files = further
+            s.files[further] = f
+            s.files[further].first = f.first + k * int(f.length) * c.PAGE_SECTORS
+            further += 1
+
+
+def more_files(scenario: Scenario) -> int:
+    """Files besides the first of each job; their rows stand behind those."""
+    return sum(getattr(job, "nrfiles", 1) - 1 for job in scenario.jobs)
+
+
+def file_bytes(job: Dd | Fio) -> int:
+    """Length of a file that the job writes."""
+    return job.file_size if isinstance(job, Fio) else job.bs * job.count
 
 
 def fill_wbt(s: State, machine: Machine) -> None:
@@ -81,4 +98,4 @@ def fill_wbt(s: State, machine: Machine) -> None:
     getattr(wbt.set_depth, "py_func", wbt.set_depth)(w)
 
 
-__all__ = ["fill_wbt", "fill_writeback", "flusher_groups", "flusher_program", "is_cached", "sync_pages"]
+__all__ = ["fill_wbt", "fill_writeback", "flusher_groups", "flusher_program", "is_cached", "more_files", "sync_pages"]

@@ -9,7 +9,7 @@ The sums over the files stand in the row of the device (`caches`).
 from .clock import schedule
 from .codes import EV_FLUSHER, NONE, PAGE, PAGE_SECTORS, T_SLEEP, T_WAIT_PAGES
 from .jit import jit, out_of_line
-from .wakeups import wake
+from .wakeups import interrupt_work, wake
 
 
 @jit
@@ -98,6 +98,7 @@ def bio_done(s, d, fi, sectors):
     f.cleaned += pages
     c.writeback -= pages
     c.written += pages
+    interrupt_work(s, pages * c.written_ns)
     if f.waiter != NONE and f.cleaned >= f.awaited:
         task = f.waiter
         f.waiter = NONE

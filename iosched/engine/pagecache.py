@@ -26,6 +26,7 @@ from .wakeups import busy_burst
 
 CHUNK = 1024  # pages: a chunk is a multiple of 4 MiB
 BIOS_A_TURN = 256
+SLICE = 750_000  # ns: how long a writer or the flusher computes before others like it have the processor
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -51,7 +52,7 @@ def cached_write(s, task, nbytes):
         files.dirty_inode(s, t.file)
         promise_commit(s, f.journal)
     while True:
-        if t.owed >= c.slice_ns > 0:
+        if t.owed >= SLICE:
             pay(s, task)
             return False
         if t.dirtied >= t.dirty_share and not throttle.balance(s, task):
@@ -61,7 +62,7 @@ def cached_write(s, task, nbytes):
             return True
         size = min(t.copying, max(t.dirty_share - t.dirtied, 1) * PAGE)
         if c.dirty_ns > 0:
-            size = min(size, max(c.slice_ns // c.dirty_ns, 1) * PAGE)
+            size = min(size, max(SLICE // c.dirty_ns, 1) * PAGE)
         t.dirtied += dirty_pages(s, t.dev, t.file, f.position, f.position + size)
         f.position += size
         t.copying -= size
@@ -148,7 +149,7 @@ def writeback(s, task):
                 keep_time(s, w, t.flusher)
             t.state = T_SLEEP
             return
-        if t.owed >= c.slice_ns > 0:
+        if t.owed >= SLICE:
             pay(s, task)
             return
         t.plugged = 1

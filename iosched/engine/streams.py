@@ -39,6 +39,8 @@ def next_place(s, task):
     t.left -= 1
     if st.interval > 0:
         st.due += st.interval
+    if st.nrfiles > 1:
+        f = next_file(s, task, st)
     if st.random != 0:
         f.position = draw(st, st.length // st.step) * st.step // st.grain * st.grain
         f.mapped_to = min(f.mapped_to, f.position)
@@ -48,6 +50,15 @@ def next_place(s, task):
         return 0
     f.dirty_from = f.dirty_to = f.position
     return 0
+
+
+@jit
+def next_file(s, task, st):
+    """Files take turns, an operation each: the task's own, then the stream's others."""
+    t = s.tasks[task]
+    t.file = task if st.next_file == 0 else st.more_files + st.next_file - 1
+    st.next_file = (st.next_file + 1) % st.nrfiles
+    return s.files[t.file]
 
 
 @jit

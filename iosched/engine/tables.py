@@ -50,12 +50,12 @@ REQUEST = columns(
 BIO = columns("task sector nr start next slot tracked file")
 STREAM = columns(
     "random pages grain step length generator interval due first_slot depth busy free finished copy_ns ahead_ns "
-    "allocated reading left begin end sent marker window"
+    "allocated reading left begin end sent marker window nrfiles next_file more_files"
 )
 SLOT = columns("task left start next end")
 CACHE = columns(
-    "dirty writeback dirtied written background limit expire interval bio_pages dirty_ns clean_ns slice_ns flushers ratelimit "
-    "balanced bandwidth average updated_at dirtied_before written_before slept_at pauses paused_ns"
+    "dirty writeback dirtied written background limit expire interval bio_pages dirty_ns clean_ns written_ns flushers "
+    "ratelimit balanced bandwidth average updated_at dirtied_before written_before slept_at pauses paused_ns"
 )
 FLUSHER = columns("task dev file left paid turns timer periodic")
 WBT = columns(

@@ -259,7 +259,11 @@ def run_task(s, task):
 @jit
 def runs_ahead(code):
     """May a task that owes CPU time do this before it has paid? Nobody else sees it."""
-    return code in (OP_START, OP_OWE, OP_CACHED_WRITE, OP_END, OP_LOOP, OP_JUMP, OP_SKIP_UNLESS_NTH, OP_NEXT_IO, OP_WRITEBACK)
+    if code == OP_START or code == OP_OWE or code == OP_CACHED_WRITE or code == OP_END:
+        return True
+    return (
+        code == OP_LOOP or code == OP_JUMP or code == OP_SKIP_UNLESS_NTH or code == OP_NEXT_IO or code == OP_WRITEBACK
+    )
 
 
 @jit

@@ -81,6 +81,16 @@ def interrupt(s, length):
 
 
 @jit
+def interrupt_work(s, length):
+    """Work of `length` ns that an interrupt does on a processor from now on, before any task has it again."""
+    sim = s.sim[0]
+    if sim.cpus == 0:
+        return
+    p = s.processors[soonest(s)]
+    p.free_at = sim.now + still_waiting(sim, p) + length
+
+
+@jit
 def wake(s, task):
     """Make a sleeping task run again."""
     t = s.tasks[task]

@@ -23,9 +23,11 @@ from ..scenario import Machine
 from ..schedulers import SCHEDULERS, with_tunables
 from ..workloads import Job, dbench, dd
 from .reader_rows import LATENCY_TARGET, channels_of, reader_jobs, target_of
+from .writer_rows import WORDS, largest_kb, memory_of, read_ahead_kb, wbt_of, writer_jobs
 
 REQUIRED = ("kernel", "device", "completion_us", "scheduler", "filesystem", "workload")
-METRICS = ("time_per_write_us", "throughput_MBs", "read_clat_mean_us", "lat_mean_us")  # of dd, dbench, and readers
+METRICS = ("time_per_write_us", "throughput_MBs", "read_clat_mean_us", "lat_mean_us",
+           "read_bw_MBs", "write_bw_MBs", "bw_MBs")  # of dd, dbench, readers, and writers beside a reader  # fmt: skip
 NEUTRAL_WORDS = (
     "qmode=1",
     "qmode=2",
@@ -134,10 +136,18 @@ def scenario_of(run: KernelRun, host: Host) -> tuple[Machine, list[Job]]:
             scheduler=scheduler_of(row, kernel),
             host=host,
             cgroups=cgroups_of(row, {job.cgroup for job in jobs} | {placement}),
+            **writeback_of(row, kernel),
         )
     except ScenarioError as error:
         raise Unmodelled(str(error)) from None
     return machine, jobs
+
+
+def writeback_of(row: dict[str, str], kernel: Kernel) -> dict[str, object]:
+    """Dirty limits and writeback throttling of a row with buffered writers; nothing for any other."""
+    if writer_jobs(row) is None:
+        return {}
+    return {"memory": memory_of(row), "wbt_lat_usec": wbt_of(row)}
 
 
 def host_of(row: dict[str, str], host: Host) -> Host:
@@ -148,7 +158,7 @@ def host_of(row: dict[str, str], host: Host) -> Host:
     for word in row.get("other_tunables", "").split():
         if word.startswith("gips="):
             speed = _number(word[5:], "other_tunables gips")
-        elif word not in NEUTRAL_WORDS and not LATENCY_TARGET.fullmatch(word):
+        elif word not in NEUTRAL_WORDS and not LATENCY_TARGET.fullmatch(word) and not WORDS.fullmatch(word):
             raise Unmodelled(f"other_tunables {word!r} is not modelled")
     if not 1e-3 <= speed <= 1e3:
         raise Unmodelled(f"other_tunables gips={speed:g} is not a speed from 0.001 to 1000")
@@ -164,7 +174,7 @@ def cgroups_of(row: dict[str, str], paths: set[str]) -> Cgroups:
 
 def device_of(row: dict[str, str], kernel: Kernel) -> ConstantTime:
     """Devices without seeks. null_blk of 4.19 was measured to send a second flush where a FUA write would do."""
-    reads = reader_jobs(row) is not None
+    reads = reader_jobs(row) is not None or writer_jobs(row) is not None
     channels = channels_of(row) if reads else None
     if channels is None and (reads or row["device"] not in ("null_blk", "scsi_debug")):
         raise Unmodelled(f"device {row['device'].partition(':')[0]!r} is not a device without seeks")
@@ -178,6 +188,8 @@ def device_of(row: dict[str, str], kernel: Kernel) -> ConstantTime:
         rotational=bool(_flag(row, "rotational", 1)),
         write_cache=bool(write_cache),
         fua=kernel >= "5.0",
+        max_sectors_kb=largest_kb(row),
+        read_ahead_kb=read_ahead_kb(row),
     )
 
 
@@ -212,7 +224,7 @@ def scheduler_of(row: dict[str, str], kernel: Kernel) -> object:
 
 def workload_of(row: dict[str, str]) -> tuple[str, list[Job]]:
     """(cgroup of jbd2, jobs)."""
-    readers = reader_jobs(row)
+    readers = reader_jobs(row) or writer_jobs(row)
     if readers is not None:
         return "/", list(readers)
     layout = row.get("same_cgroup_as_jbd2", "yes")
