@@ -24,8 +24,8 @@ class Fio:
     from `seed`; a block may be drawn twice, and no page is found in the page cache twice. Buffered sequential reads go
     through readahead, whose limit fio's advice doubles (spec bfq-and-controllers trap 26). The latency of an operation
     includes the fdatasync that follows it. With `overwrite` the file has its blocks already, so that an fdatasync has
-    nothing to commit; without, each write allocates. Buffered writes with `fdatasync=0` stay in the page cache until the
-    flusher writes them (`iosched.Memory`).
+    nothing to commit; without, each write allocates. With `fdatasync=0` they stay in the page
+    cache until the flusher writes them (`iosched.Memory`).
 
     >>> fio(rw="randread", bs="4k", iodepth=8, ioengine="libaio", direct=True).bs
     4096

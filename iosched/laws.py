@@ -43,9 +43,7 @@ def check_laws(s: State, stop: int) -> None:
         _pages(s, d, live)
         if dev.wbt:
             holders = int(live.wbt.sum() + s.tasks.wbt_place[s.tasks.dev == d].sum())
-            _equal(
-                "writeback throttling: writes in flight = requests and tasks with a place", s.wbt[d].inflight, holders
-            )
+            _equal("wbt: writes in flight = requests and tasks with a place", s.wbt[d].inflight, holders)
         idle = s.idle[d * n_idle : (d + 1) * n_idle]
         _most("idling that held requests, at most all idling", idle.held_ns.sum(), _idle_total(idle, dev, now))
         _most("held time, at least what idling explains", idle.held_ns.sum(), dev.held_ns)

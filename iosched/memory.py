@@ -22,8 +22,8 @@ class Memory:
     `size_mb` is what the ratios refer to: free memory and the page cache together, most of a machine's memory. The
     kernel halves a background limit that is not below the other one without a word; here that is refused.
 
-    `cgroup_writeback` sends what a cgroup dirtied in its own name (cgroup v2 with the memory controller, on file systems
-    that support it); otherwise the flusher does, in the root. The limits are those of the whole machine in both cases.
+    `cgroup_writeback` sends what a cgroup dirtied in its own name (cgroup v2 with the memory controller, on file
+    systems that support it); otherwise all is sent in the root's. The limits are the machine's in both cases.
 
     >>> Memory(size_mb=1000).limits_pages
     (25600, 51200)
@@ -50,7 +50,8 @@ class Memory:
         background, limit = self.limits_pages
         if limit < 32:
             raise ScenarioError(
-                f"memory.{self._name('dirty')}: {self._value('dirty')} is less than 32 pages of {PAGE} bytes; give more."
+                f"memory.{self._name('dirty')}: {self._value('dirty')} is less than 32 pages of {PAGE} bytes; give"
+                " more."
             )
         if background >= limit:
             raise ScenarioError(

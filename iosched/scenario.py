@@ -101,9 +101,9 @@ class Machine:
         """The read latency in us that writeback throttling keeps; 0 where it is off.
 
         What is written into wbt_lat_usec holds under every scheduler. By default it is on since 4.10 on blk-mq, 75 ms
-        on a rotational device and 2 ms on any other; off under CFQ and BFQ, which throttle writes themselves, and on the
-        legacy path, where it was a build option (spec block-layer section 7; thread 3's kernels had it built in: there,
-        under deadline, give 75000).
+        on a rotational device and 2 ms on any other; off under CFQ and BFQ, which throttle writes themselves, and on
+        the legacy path, where it was a build option (spec block-layer section 7; a kernel of thread 3 had it built in:
+        there, under deadline, give 75000).
 
         >>> Machine(kernel="6.1").wbt_target_us, Machine(kernel="6.1", scheduler="bfq").wbt_target_us
         (75000.0, 0.0)

@@ -22,7 +22,7 @@ def is_cached(job: object) -> bool:
 
 
 def flusher_groups(scenario: Scenario) -> list[str]:
-    """The cgroups in whose name a flusher writes: the root, or with cgroup writeback each that has a buffered writer."""
+    """The cgroups in whose name flushers write: the root, or with cgroup writeback each with a buffered writer."""
     groups = [job.cgroup for job in scenario.jobs if is_cached(job)]
     if not scenario.machine.memory.cgroup_writeback:
         groups = ["/"] * bool(groups)

@@ -259,11 +259,9 @@ def run_task(s, task):
 @jit
 def runs_ahead(code):
     """May a task that owes CPU time do this before it has paid? Nobody else sees it."""
-    if code == OP_START or code == OP_OWE or code == OP_CACHED_WRITE or code == OP_END:
+    if code == OP_START or code == OP_OWE or code == OP_CACHED_WRITE or code == OP_END or code == OP_NEXT_IO:
         return True
-    return (
-        code == OP_LOOP or code == OP_JUMP or code == OP_SKIP_UNLESS_NTH or code == OP_NEXT_IO or code == OP_WRITEBACK
-    )
+    return code == OP_LOOP or code == OP_JUMP or code == OP_SKIP_UNLESS_NTH or code == OP_WRITEBACK
 
 
 @jit
