@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import iosched as io
 from iosched.data import data_file
 from iosched.engine import codes as c
-from iosched.engine.throttle import free_run
 from iosched.errors import ScenarioError
 from iosched.programs import compile_scenario
 from iosched.validate import validate_kernel
@@ -60,11 +59,11 @@ def test_below_the_background_threshold_nothing_is_written():
 
 
 def test_the_flusher_begins_when_the_threshold_is_passed():
-    """A page takes 10 us: the 2049th is dirty after 20.5 ms, to a slice of 0.75 ms."""
+    """A write of 16 pages takes 15 x 10 us, 2048 pages 19.2 ms; the next one crosses, to a slice of 0.75 ms."""
     host = io.Host(**{**{f: 0 for f in NO_HOST.__dataclass_fields__ if f.endswith("_us")}, "dirty_us": 10.0})
     result = io.simulate(machine(host=host), dd(bs="64k", count=400, oflag=""), trace=True)
     first = events(result, c.TR_ISSUE)[0]
-    assert first["at"] / c.SEC == pytest.approx(2049 * 10e-6, abs=1e-3)
+    assert first["at"] / c.SEC == pytest.approx(128 * 150e-6, abs=1e-3)
 
 
 def test_a_write_of_the_page_cache_costs_only_its_copying():
@@ -80,7 +79,7 @@ def test_at_the_limit_a_writer_is_held_to_what_the_device_writes(scheduler):
     result = io.simulate(machine(scheduler=scheduler), writer(runtime=20.0))
     dirty = cache(result).dirty + cache(result).writeback
     assert result.jobs.bytes_per_s[0] == pytest.approx(100e6, rel=0.03)
-    assert free_run(cache(result)) < dirty <= cache(result).limit + 64
+    assert (cache(result).background + cache(result).limit) / 2 < dirty <= cache(result).limit + 64
     assert cache(result).pauses > 100
 
 
@@ -209,9 +208,10 @@ def test_a_commit_waits_for_the_data_of_new_blocks_that_are_under_writeback():
 def test_a_buffered_writer_is_committed_every_five_seconds():
     m = machine(filesystem="ext4", memory=io.Memory())
     result = io.simulate(m, [dd(bs=4096, count=1, oflag=""), random_reader(rate=4096.0, runtime=20.0)])
-    assert result.state.journals[0].commits == 1
+    mount = 1  # jbd2 has lived before (Ext4.quiet_before)
+    assert result.state.journals[0].commits - mount == 1
     busy = io.simulate(m, writer(rate=1e6, runtime=21.0))
-    assert busy.state.journals[0].commits == 4
+    assert busy.state.journals[0].commits - mount == 4
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -326,3 +326,40 @@ def comparison():
 
 def test_every_row_of_a_writer_beside_a_reader_is_compared(comparison):
     assert len(comparison.rows) == 22 and comparison.skipped == []
+
+
+def test_throughputs_are_off_by_at_most_12_percent_in_the_median_and_28_at_most(comparison):
+    """A machine of one instruction a nanosecond, whose processor the writer keeps busy: three CPU costs were set on
+    two of these rows. The worst is the writers' share under BFQ."""
+    errors = comparison.errors()
+    assert np.median(errors) <= 0.125
+    assert errors.max() <= 0.28
+
+
+def test_writers_alone_are_within_three_percent_where_nothing_throttles_them(comparison):
+    own = [row for row in comparison.rows if row["run_id"].startswith("sata") and row["metric"] == "write_bw_MBs"]
+    errors = [abs(row["error"]) for row in own if row["scheduler"] != "bfq"]
+    assert len(errors) == 4 and max(errors) <= 0.03
+
+
+def test_the_orderings_of_the_real_rows_come_out(comparison):
+    """BFQ gives the reader most and the writers least; throttling at 2 ms changes nothing beside a single server."""
+    mb = {(row["run_id"], row["metric"]): (row["measured"], row["simulated"]) for row in comparison.rows}
+    for k in (0, 1):
+        for other in ("none", "mq-deadline"):
+            bfq, plain = "sata_bfq_2W_wbt0", f"sata_{other}_2W_wbt0"
+            assert mb[bfq, "read_bw_MBs"][k] > 4 * mb[plain, "read_bw_MBs"][k]
+            assert mb[bfq, "write_bw_MBs"][k] < mb[plain, "write_bw_MBs"][k] / 4
+            with_wbt = mb[f"sata_{other}_2W_wbt2000", "write_bw_MBs"][k]
+            assert with_wbt == pytest.approx(mb[plain, "write_bw_MBs"][k], rel=0.01)
+
+
+def test_files_of_one_job_take_turns_an_operation_each():
+    """Fifty files of 2 MiB, 64 KiB at a time: each is written once, and none is ahead of another by more than one."""
+    job = fio("write", "64k", "100M", nrfiles=50, fdatasync=0, loops=1)
+    whole = io.simulate(machine(memory=io.Memory()), job)
+    files = whole.state.files[whole.state.files.flusher != c.NONE]
+    assert len(files) == 50 and (files.dirtied == 2 * MIB // 4096).all()
+    part = io.simulate(machine(memory=io.Memory()), fio("write", "64k", "100M", nrfiles=50, fdatasync=0, loops=2,
+                       rate=64e6), until=0.5)  # fmt: skip
+    assert np.ptp(part.state.files.dirtied) <= 16

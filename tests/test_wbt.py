@@ -10,6 +10,7 @@ from iosched.engine import codes as c
 from iosched.engine import wbt
 from iosched.engine.state import table
 from iosched.errors import ScenarioError
+from iosched.result import Result
 from iosched.workloads import dd, fio, random_reader, sequential_writer
 
 MIB = 2**20
@@ -29,7 +30,7 @@ def writer(**options) -> io.workloads.Fio:
     return sequential_writer(**({"bs": "1M", "fdatasync": 0, "size": "64G", "runtime": 2.0} | options))
 
 
-def in_flight(result: io.Result, op: int = c.WRITE) -> np.ndarray:
+def in_flight(result: Result, op: int = c.WRITE) -> np.ndarray:
     """Requests of a kind between their allocation and their completion, after each step."""
     t = result.trace
     own = np.isin(t["kind"], (c.TR_GET, c.TR_COMPLETE)) & (t["cmd_flags"] >> 16 == op)
@@ -114,18 +115,18 @@ def test_background_writes_have_the_background_depth_and_grow_by_one_step_withou
     result = io.simulate(machine(2_000), writer(), trace=True)
     early = result.trace[result.trace["at"] < 0.09 * c.SEC]
     row = result.state.wbt[0]
-    assert in_flight(io.Result(result.scenario, result.state, early)).max() == 4
+    assert in_flight(Result(result.scenario, result.state, early)).max() == 4
     assert (row.step, row.max_depth, row.scaled_max) == (-1, 24, 1)
     assert in_flight(result).max() == 6
 
 
-def test_one_slow_read_a_window_takes_the_depth_back_and_then_down():
-    """Each read waits for the writes in the device (1280 KiB take 6.7 ms), step by step down to one write."""
-    result = io.simulate(machine(2_000), [writer(), random_reader(start=0.5, runtime=1.5)], trace=True)
+def test_a_target_that_no_read_meets_takes_the_depth_back_and_then_down_to_one_write():
+    """A read takes the device 200 us: the grown depth goes at once, then a step a window, and writes come singly."""
+    result = io.simulate(machine(100), [writer(), random_reader(start=0.5, runtime=1.5)], trace=True)
     row = result.state.wbt[0]
     assert row.max_depth == 1 and row.step == 4 and row.exceeded >= 5
     late = result.trace[result.trace["at"] > 1.8 * c.SEC]
-    assert np.ptp(in_flight(io.Result(result.scenario, result.state, late))) <= 2
+    assert np.ptp(in_flight(Result(result.scenario, result.state, late))) <= 2
 
 
 def test_reads_that_meet_the_target_leave_the_depth_alone():
@@ -143,7 +144,8 @@ def test_the_reader_gains_and_the_writer_pays():
 def test_direct_writes_are_exempt_and_buffered_fsyncs_have_the_largest_depth():
     direct = fio("write", "64k", "1G", direct=True, ioengine="libaio", iodepth=48, runtime=0.5)
     assert io.simulate(machine(2_000), direct).state.wbt[0].throttled == 0
-    synced = io.simulate(machine(2_000), dd(bs="64M", count=1, oflag="dsync"), trace=True)
+    device = io.devices.sata(completion_us=200.0, bandwidth_MBs=200.0, max_sectors_kb=128)
+    synced = io.simulate(machine(2_000, device=device), dd(bs="8M", count=1, oflag="dsync"), trace=True)
     assert in_flight(synced).max() == 16
 
 

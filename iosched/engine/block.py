@@ -409,7 +409,7 @@ def end_request(s, ri):
         if b.tracked != 0:
             iolatency.bio_done(s, r.dev, t.group, sim.now - b.start, r.cmd_flags)
         if b.file != NONE:
-            dirty.bio_done(s, r.dev, b.file, b.nr)
+            dirty.bio_done(s, r.dev, b.file, b.nr, r.cmd_flags)
         if b.slot != NONE:
             slots.drop(s, b.slot)
         if t.outstanding == 0 and t.state == T_WAIT_IO:

@@ -9,7 +9,7 @@ from .clock import schedule
 from .codes import EV_TASK, F_RAHEAD, NONE, PAGE, PAGE_SECTORS, READ, T_WAIT_SLOT, T_YIELDED
 from .jit import jit, out_of_line
 from .places import extent_end, place_of
-from .wakeups import background_burst
+from .wakeups import fair_burst
 
 PAGES_A_BURST = 4  # after so many pages another task may have the processor
 MULTIPLIER, MODULUS = 48_271, 2_147_483_647  # Park and Miller's generator: no product leaves 64 bits
@@ -121,7 +121,7 @@ def buffered_read(s, task, nbytes):
 def compute(s, task, length):
     """Go on after so many ns of processor time."""
     s.tasks[task].state = T_YIELDED
-    schedule(s, background_burst(s, length), EV_TASK, task)
+    schedule(s, fair_burst(s, task, length, s.caches[s.tasks[task].dev].busy_tasks), EV_TASK, task)
 
 
 @jit

@@ -30,7 +30,7 @@ TASK = columns(
     "pc state outstanding group dev file journal plugged plug_list left ioprio ioclass op_start done_ops done_bytes "
     "latency_sum latency_max latency_min end step first_step n_steps counting_from stop_at first_second n_seconds "
     "stream slot awaited climb asked_at writing copying dirtied dirty_share paused_at cleaning flusher wbt_place "
-    "owed wbt_flags batch_left batch_until"
+    "owed fair_at wbt_flags batch_left batch_until"
 )
 OP = columns("code a b")
 STEP = columns("dirty counted operations rewrite sets_time")
@@ -54,8 +54,8 @@ STREAM = columns(
 )
 SLOT = columns("task left start next end")
 CACHE = columns(
-    "dirty writeback dirtied written background limit expire interval bio_pages dirty_ns clean_ns written_ns flushers "
-    "ratelimit balanced bandwidth average updated_at dirtied_before written_before slept_at pauses paused_ns"
+    "dirty writeback dirtied written background limit expire interval bio_pages dirty_ns clean_ns written_ns "
+    "flushers busy_tasks ratelimit balanced bandwidth average updated_at dirtied_before written_before slept_at pauses paused_ns"
 )
 FLUSHER = columns("task dev file left paid turns timer periodic")
 WBT = columns(

@@ -10,6 +10,8 @@ from .jit import jit
 from .lists import pop_front
 from .trace import record
 
+CREDIT = 3_000_000  # ns: no more of the share that a task did not use while it slept is kept for it (recalled)
+
 
 @jit
 def soonest(s):
@@ -58,6 +60,19 @@ def busy_burst(s, length):
     p.busy += length
     p.free_at = sim.now + waits + length
     return p.free_at
+
+
+@jit
+def fair_burst(s, task, length, others):
+    """A background burst beside `others` that want the whole processor: ahead of them as long as the task has had less
+    than its share, and not faster than its share after that."""
+    sim = s.sim[0]
+    at = background_burst(s, length)
+    if sim.cpus == 0 or others == 0 or s.processors[soonest(s)].busy == 0:
+        return at
+    t = s.tasks[task]
+    t.fair_at = max(t.fair_at, sim.now - CREDIT) + length * (others + sim.cpus) // sim.cpus
+    return max(at, t.fair_at)
 
 
 @jit

@@ -2,8 +2,8 @@
 
 `rand4kbuf_vs_2seqW_buf64k` (6.1, the raw device, 3 s): a random reader of 4 KiB through the page cache and two fio jobs
 that write 64 KiB in sequence, with the dirty limits that `other_tunables` gives. `bufwrite+seqread` (4.19, ext4): a
-program that writes 1 MiB at a time into one file for 8 s; two seconds later another reads 700 MiB, 128 KiB at a time, or
-until the first is over.
+program that writes 1 MiB at a time into one file for 8 s; two seconds later another reads 700 MiB, 128 KiB at a time,
+or until the first is over.
 """
 
 from __future__ import annotations
