@@ -55,7 +55,8 @@ STREAM = columns(
 SLOT = columns("task left start next end")
 CACHE = columns(
     "dirty writeback dirtied written background limit expire interval bio_pages dirty_ns clean_ns written_ns "
-    "flushers busy_tasks ratelimit balanced bandwidth average updated_at dirtied_before written_before slept_at pauses paused_ns"
+    "flushers busy_tasks ratelimit balanced bandwidth average updated_at dirtied_before "
+    "written_before slept_at pauses paused_ns"
 )
 FLUSHER = columns("task dev file left paid turns timer periodic")
 WBT = columns(
