@@ -363,3 +363,35 @@ def test_files_of_one_job_take_turns_an_operation_each():
     part = io.simulate(machine(memory=io.Memory()), fio("write", "64k", "100M", nrfiles=50, fdatasync=0, loops=2,
                        rate=64e6), until=0.5)  # fmt: skip
     assert np.ptp(part.state.files.dirtied) <= 16
+
+
+def test_a_scenario_file_has_memory_throttling_and_buffered_writers(tmp_path, capsys):
+    from iosched.cli import main
+
+    path = tmp_path / "s.toml"
+    path.write_text("""
+[machine]
+kernel = "6.1"
+wbt_lat_usec = 75000
+[machine.memory]
+size_mb = 512
+dirty_ratio = 10
+dirty_background_ratio = 5
+[[job]]
+bs = "1M"
+count = 100
+oflag = ""
+""")
+    assert main(["run", str(path)]) == 0
+    assert "104857600 bytes" in capsys.readouterr().out
+    path.write_text(path.read_text().replace("dirty_background_ratio = 5", "dirty_background_ratio = 50"))
+    assert main(["run", str(path)]) == 2
+    assert "dirty_background_ratio: 50 is not below dirty_ratio, 10" in capsys.readouterr().err
+
+
+def test_the_result_shows_what_is_dirty_and_who_was_held():
+    row = io.simulate(machine(wbt_lat_usec=2_000), writer(runtime=2.0)).writeback.iloc[0]
+    assert row.limit_bytes == 2 * row.background_bytes == 16 * MIB
+    assert row.background_bytes < row.dirty_bytes + row.under_writeback_bytes <= row.limit_bytes
+    assert row.pauses > 0 and 0 < row.paused_s < 2.1 and row.wbt_target_us == 2_000
+    assert row.written_bytes + row.dirty_bytes + row.under_writeback_bytes == pytest.approx(2 * 100e6, rel=0.1)
