@@ -24,7 +24,8 @@ class Fio:
     from `seed`; a block may be drawn twice, and no page is found in the page cache twice. Buffered sequential reads go
     through readahead, whose limit fio's advice doubles (spec bfq-and-controllers trap 26). The latency of an operation
     includes the fdatasync that follows it. With `overwrite` the file has its blocks already, so that an fdatasync has
-    nothing to commit; without, each write allocates.
+    nothing to commit; without, each write allocates. With `fdatasync=0` they stay in the page
+    cache until the flusher writes them (`iosched.Memory`).
 
     >>> fio(rw="randread", bs="4k", iodepth=8, ioengine="libaio", direct=True).bs
     4096
@@ -32,7 +33,8 @@ class Fio:
 
     rw: str = knob("read", "what it does", choices=RW)
     bs: int = knob(4096, "bytes an operation", "bytes", 512, 2**30, integer=True, slider=(4096, 1 << 20, "log"))
-    size: int = knob(2**30, "bytes of the file", "bytes", 512, LARGEST_FILE, integer=True)
+    size: int = knob(2**30, "bytes of the file, or of all its files together", "bytes", 512, LARGEST_FILE, integer=True)
+    nrfiles: int = knob(1, "files, an operation each in turns; buffered writers only", "files", 1, 1024, integer=True)
     ioengine: str = knob("sync", "sync: one operation after the other; libaio: iodepth at once", choices=ENGINES)
     iodepth: int = knob(1, "operations at once", "operations", 1, 1024, integer=True, slider=(1, 256, "log"))
     direct: bool = knob(False, "O_DIRECT")
@@ -55,8 +57,15 @@ class Fio:
     def __post_init__(self) -> None:
         check_job(self, "fio")
         self._check_engine()
-        if self.bs > self.size:
-            raise ScenarioError(f"fio.size: {self.size} is less than one operation; give at least bs = {self.bs}.")
+        if self.bs > self.file_size:
+            raise ScenarioError(
+                f"fio.size: {self.size} is less than one operation; give at least bs = {self.bs}, times nrfiles."
+            )
+        if self.nrfiles > 1 and not self.cached:
+            raise ScenarioError(
+                f"fio.nrfiles: {self.nrfiles} is modelled for buffered writers only (rw=write, direct=False, not "
+                "fdatasync=1); give 1."
+            )
         if self.direct and self.bs % 512:
             raise ScenarioError(f"fio.bs: {self.bs} is not allowed with direct; give a multiple of 512 bytes.")
         if self.random and not self.direct and self.bs % PAGE and PAGE % self.bs:
@@ -84,16 +93,16 @@ class Fio:
             )
 
     def _check_buffered_writes(self) -> None:
-        if not self.fdatasync:
+        if self.random and self.fdatasync != 1:
             raise ScenarioError(
-                "fio.fdatasync: 0 leaves the data in the page cache, whose writeback is not modelled yet; give 1 or "
-                "more, or direct=True."
+                f"fio.fdatasync: {self.fdatasync} leaves dirty pages at random places of the page cache, which is not "
+                "modelled; give 1, or rw=write, or direct=True."
             )
-        if self.fdatasync > 1 and (self.random or self.size // self.bs % self.fdatasync):
-            raise ScenarioError(
-                f"fio.fdatasync: {self.fdatasync} would sync pages in several places; give 1, or, for rw=write, a "
-                f"divisor of the file's {self.size // self.bs} operations."
-            )
+
+    @property
+    def file_size(self) -> int:
+        """Bytes of one file."""
+        return self.size // self.nrfiles
 
     @property
     def random(self) -> bool:
@@ -106,6 +115,11 @@ class Fio:
         return self.rw.endswith("write")
 
     @property
+    def cached(self) -> bool:
+        """Does it leave written pages in the page cache, for the flusher or a later fdatasync?"""
+        return self.writes and not self.direct and self.fdatasync != 1
+
+    @property
     def reads_ahead(self) -> bool:
         """Does it read through readahead windows?"""
         return self.rw == "read" and not self.direct
@@ -113,7 +127,7 @@ class Fio:
     @property
     def operations(self) -> int:
         """Operations of all loops; -1 where only the runtime ends them."""
-        return -1 if self.loops is None else self.loops * (self.size // self.bs)
+        return -1 if self.loops is None else self.loops * self.nrfiles * (self.file_size // self.bs)
 
     def expanded(self) -> tuple[Fio, ...]:
         """One job a process, with places of its own."""
@@ -153,10 +167,10 @@ def sequential_reader(**options: object) -> Fio:
 
 
 def sequential_writer(**options: object) -> Fio:
-    """A sequential writer of 4 KiB operations with fdatasync after each.
+    """A sequential writer of 4 KiB operations with fdatasync after each; with `fdatasync=0` a buffered one.
 
-    >>> sequential_writer(direct=True).fdatasync
-    1
+    >>> sequential_writer(direct=True).fdatasync, sequential_writer(fdatasync=0).cached
+    (1, True)
     """
     return fio(**({"rw": "write", "fdatasync": 1, "name": "writer"} | options))  # type: ignore[arg-type]
 

@@ -24,14 +24,15 @@ def fio_program(machine: Machine, job: Fio, write_ns: int, sync: Program) -> Pro
     think: Program = []
     if job.thinktime_us:
         think = [(c.OP_PAUSE, round((job.thinktime_us + host.scaled("wakeup_us")) * c.USEC), 0)]
-    begin: Program = [(c.OP_NEXT_IO, job.bs, 0), (c.OP_CPU, round(host.scaled("read_us") * c.USEC), 0)]
+    compute = c.OP_OWE if job.cached else c.OP_CPU
+    begin: Program = [(c.OP_NEXT_IO, job.bs, 0), (compute, round(host.scaled("read_us") * c.USEC), 0)]
     transfer = transfer_program(machine, job)
     if job.ioengine == "libaio":
         body: Program = [(c.OP_TAKE_SLOT, job.bs, 0), *transfer, (c.OP_SUBMITTED, 0, 0)]
     elif job.writes:
         waits = [(c.OP_WAIT, 0, 0)] if job.direct else []
         every = [(c.OP_SKIP_UNLESS_NTH, job.fdatasync, len(sync)), *sync] if job.fdatasync else []
-        body = [(c.OP_START, 0, 0), (c.OP_CPU, write_ns, 0), *transfer, *waits, *every, (c.OP_END, job.bs, 0)]
+        body = [(c.OP_START, 0, 0), (compute, write_ns, 0), *transfer, *waits, *every, (c.OP_END, job.bs, 0)]
     else:
         waits = [] if job.reads_ahead else [(c.OP_WAIT, 0, 0)]
         copy = [] if job.direct or job.reads_ahead else [(c.OP_CPU, copied_pages(job) * copy_ns(machine), 0)]
@@ -44,7 +45,7 @@ def transfer_program(machine: Machine, job: Fio) -> Program:
     if job.writes and not job.direct:
         partial = isinstance(machine.filesystem, Raw) and job.bs % c.PAGE
         reads = [(c.OP_READ_PAGE, job.bs, 0), (c.OP_WAIT, 0, 0)] if partial else []
-        return [*reads, (c.OP_BUFFERED_WRITE, job.bs, 0)]
+        return [*reads, (c.OP_CACHED_WRITE if job.cached else c.OP_BUFFERED_WRITE, job.bs, 0)]
     if job.reads_ahead:
         return [(c.OP_BUFFERED_READ, job.bs, 0)]
     nbytes = job.bs if job.direct else copied_pages(job) * c.PAGE
@@ -81,7 +82,8 @@ def fill_streams(s: State, scenario: Scenario) -> None:
         t.stream = row
         t.left = job.operations
         t.stop_at = round((job.start + job.runtime) * c.SEC)
-        st.random, st.step, st.length = int(job.random), job.bs, job.size
+        st.random, st.step, st.length = int(job.random), job.bs, job.file_size
+        st.nrfiles = job.nrfiles
         st.grain = c.PAGE if job.random and not job.direct and not job.writes else 1
         st.pages = ADVICE * scenario.machine.device.read_ahead_kb * 1024 // c.PAGE
         st.generator = job.seed

@@ -42,6 +42,10 @@ def check_laws(s: State, stop: int) -> None:
             _places(s, d, live)
         if dev.disk:
             _arm_and_cache(s.disks[d], int(dev.served_ns), now - epoch, now)
+        _pages(s, d, live)
+        if dev.wbt:
+            holders = int(live.wbt.sum() + s.tasks.wbt_place[s.tasks.dev == d].sum())
+            _equal("wbt: writes in flight = requests and tasks with a place", s.wbt[d].inflight, holders)
         idle = s.idle[d * n_idle : (d + 1) * n_idle]
         _most("idling that held requests, at most all idling", idle.held_ns.sum(), _idle_total(idle, dev, now))
         _most("held time, at least what idling explains", idle.held_ns.sum(), dev.held_ns)
@@ -69,6 +73,30 @@ def _places(s: State, d: int, live) -> None:
     for group, n in held.items():
         if group != 0:
             _equal("io.latency's places = bios that hold them", s.latency[d * len(held) + group].inflight, n)
+
+
+def _pages(s: State, d: int, live) -> None:
+    """The page cache: each page that became dirty is dirty, under writeback in a bio of its file, or clean."""
+    cache, files = s.caches[d], s.files[s.files.flusher != c.NONE]
+    _equal(
+        "pages dirtied = cleaned + under writeback + dirty",
+        cache.dirtied,
+        cache.written + cache.writeback + cache.dirty,
+    )
+    _equal("pages dirtied, file by file", cache.dirtied, files.dirtied.sum())
+    _equal("dirty pages, file by file", cache.dirty, (files.dirtied - files.taken).sum())
+    _equal("pages under writeback, file by file", cache.writeback, (files.taken - files.cleaned).sum())
+    _equal("pages under writeback = pages in bios", cache.writeback, sum(_cleaned_by(s, r) for r in live))
+
+
+def _cleaned_by(s: State, r) -> int:
+    """Pages of the page cache that a request's bios write."""
+    total, bi = 0, int(r.bios)
+    while bi != c.NONE:
+        if s.bios[bi].file != c.NONE:
+            total += int(s.bios[bi].nr) // c.PAGE_SECTORS
+        bi = int(s.bios[bi].next)
+    return total
 
 
 def _climb(s: State, held: dict[int, int], group: int, to: int) -> None:

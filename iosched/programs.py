@@ -29,6 +29,15 @@ from .scenario import Machine, Scenario
 from .schedulers import BFQ, CFQ, SCHEDULERS, Deadline
 from .schedulers.cfq_state import BE
 from .workloads import IOCLASSES, Dbench, Dd, Fio, Job
+from .writeback_programs import (
+    fill_wbt,
+    fill_writeback,
+    flusher_groups,
+    flusher_program,
+    is_cached,
+    more_files,
+    sync_pages,
+)
 
 PARTITION_SECTORS = 1 << 34  # 8 TiB a partition
 FILE_AREA = 266_240  # where a partition's files begin, its log begins at LOG_AREA (as on the measured file systems)
@@ -59,6 +68,8 @@ def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
     workers = 0 if isinstance(fs, Raw) or (isinstance(fs, XFS) and log_writer(machine) == "caller") else len(partitions)
     programs = [program_of(machine, job) for job in scenario.jobs]
     programs += [worker_program(machine) for _ in range(workers)]
+    flushers = flusher_groups(scenario)
+    programs += [flusher_program() for _ in flushers]
     starts = np.cumsum([0] + [len(p) for p in programs])
     ops = np.array([op for program in programs for op in program], dtype=OP).view(np.recarray)
     nr_requests, n_requests = request_limits(machine, len(programs))
@@ -70,8 +81,9 @@ def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
         n_seconds=sum(seconds_of(job) for job in scenario.jobs),
         n_streams=sum(isinstance(job, Fio) for job in scenario.jobs),
         n_slots=sum(slots_of(job) for job in scenario.jobs),
-        n_files=len(scenario.jobs),
+        n_files=len(scenario.jobs) + more_files(scenario),
         n_journals=len(partitions),
+        n_flushers=len(flushers),
         n_groups=len(machine.cgroups.paths),
         n_requests=n_requests,
         n_bios=4 * n_requests + 512,
@@ -89,7 +101,12 @@ def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
     fill_bfq(s, machine)
     fill_jobs(s, scenario, partitions, starts)
     fill_streams(s, scenario)
-    fill_workers(s, scenario, partitions, starts)
+    fill_workers(s, scenario, partitions, starts[: len(scenario.jobs) + workers + 1])
+    fill_wbt(s, machine)
+    fill_writeback(s, scenario, flushers)
+    for task in range(len(scenario.jobs) + workers, len(programs)):
+        s.tasks[task].pc = place_program(s, starts, task)
+        put_event(s, 0, c.EV_TASK, task)
     if isinstance(fs, Ext4) and fs.quiet_before is not None:
         live_through_mount(s, round(fs.quiet_before * c.SEC))
     sim = s.sim[0]
@@ -132,7 +149,7 @@ def live_through_mount(s: State, quiet_ns: int) -> None:
 def program_of(machine: Machine, job: Job) -> Program:
     """What one process does."""
     if isinstance(job, Fio):
-        return fio_program(machine, job, cpu_ns(machine, WRITE_SHARE), [*write_back(), *durable_if_changed(machine)])
+        return fio_program(machine, job, cpu_ns(machine, WRITE_SHARE), [*data_part(job), *durable_if_changed(machine)])
     return dbench_program(machine, job) if isinstance(job, Dbench) else dd_program(machine, job)
 
 
@@ -164,7 +181,7 @@ def dd_program(machine: Machine, job: Dd) -> Program:
     fs = machine.filesystem
     write_ns = cpu_ns(machine, WRITE_SHARE)
     begin = creation_reads(machine, job)
-    loop: Program = [(c.OP_START, 0, 0), (c.OP_CPU, write_ns, 0)]
+    loop: Program = [(c.OP_START, 0, 0), (c.OP_OWE if job.cached else c.OP_CPU, write_ns, 0)]
     if "direct" in job.oflags:
         fua = isinstance(fs, Raw) and job.synchronous and machine.version >= "6.0"
         loop += [(c.OP_PLUG, 0, 0), (c.OP_DIRECT_WRITE, job.bs, c.F_FUA if fua else 0)]
@@ -174,13 +191,13 @@ def dd_program(machine: Machine, job: Dd) -> Program:
     else:
         if isinstance(fs, Raw):
             loop += [(c.OP_READ_PAGE, job.bs, 0), (c.OP_WAIT, 0, 0)]
-        loop += [(c.OP_BUFFERED_WRITE, job.bs, 0)]
+        loop += [(c.OP_CACHED_WRITE if job.cached else c.OP_BUFFERED_WRITE, job.bs, 0)]
         if job.synchronous:
             loop += write_back() + durable(machine)
     loop += [(c.OP_END, job.bs, 0), (c.OP_LOOP, len(begin), 0)]
     tail: Program = []
     if {"fsync", "fdatasync"} & set(job.convs):
-        tail = write_back() + durable(machine)
+        tail = data_part(job) + durable(machine)
     return begin + loop + tail + [(c.OP_EXIT, 0, 0)]
 
 
@@ -199,6 +216,11 @@ def creation_reads(machine: Machine, job: Dd) -> Program:
 def write_back() -> Program:
     """The data part of fsync: dirty pages as WRITE|SYNC in the caller's context, and wait."""
     return [(c.OP_PLUG, 0, 0), (c.OP_WRITE_PAGES, c.F_SYNC, 0), (c.OP_UNPLUG, 0, 0), (c.OP_WAIT, 0, 0)]
+
+
+def data_part(job: Dd | Fio) -> Program:
+    """The data part of a job's fsync: of its few newest pages, or of a file that the flusher writes too."""
+    return sync_pages() if job.cached else write_back()
 
 
 def durable(machine: Machine) -> Program:
@@ -229,7 +251,8 @@ def worker_program(machine: Machine) -> Program:
         return [*begin, (c.OP_CPU, cpu, 0), (c.OP_LOG_TAKE, 0, 0), *write, *end]
     flags = c.F_SYNC if machine.version < "5.0" else c.F_SYNC | c.F_META | c.F_IDLE
     commit_flags = flags | (c.F_PREFLUSH | c.F_FUA if fs.barrier else 0)
-    log: Program = [(c.OP_PLUG, 0, 0), (c.OP_LOG_BLOCKS, flags, 0), (c.OP_UNPLUG, 0, 0), (c.OP_WAIT, 0, 0)]
+    log: Program = [(c.OP_PLUG, 0, 0), (c.OP_LOG_BLOCKS, flags, 0), (c.OP_LOG_ORDERED, 0, 0)]
+    log += [(c.OP_UNPLUG, 0, 0), (c.OP_WAIT, 0, 0)]
     commit: Program = [(c.OP_LOG_COMMIT_BLOCK, commit_flags, 0), (c.OP_WAIT, 0, 0)]
     before_log, before_commit = cpu_ns(machine, COMMIT_SHARE), cpu_ns(machine, 1 - WRITE_SHARE - COMMIT_SHARE)
     take: Program = [(c.OP_CPU, before_log, 0), (c.OP_LOG_TAKE, 0, 0)]
@@ -267,7 +290,7 @@ def request_limits(machine: Machine, n_tasks: int) -> tuple[int, int]:
     depth = machine.device.queue_depth
     if machine.legacy:
         nr = machine.nr_requests or 128
-        return nr, 2 * nr * len(machine.cgroups.paths) + n_tasks + 2
+        return nr, 3 * nr * len(machine.cgroups.paths) + n_tasks + 2  # half as many again for batchers, both ways
     nr = machine.nr_requests or (depth if machine.scheduler_name == "none" else 2 * min(depth, 128))
     return nr, nr + n_tasks + 2
 
@@ -439,10 +462,12 @@ def lay_out_files(s: State, scenario: Scenario) -> None:
     for partition in {job.partition for job in scenario.jobs}:
         rows = [i for i, job in enumerate(scenario.jobs) if job.partition == partition]
         laid_out = [i for i in rows if isinstance(scenario.jobs[i], Fio)]
-        growing = [i for i in rows if i not in laid_out]
+        cached = [i for i in rows if is_cached(scenario.jobs[i])]
+        laid_out = [i for i in laid_out if i not in cached]
+        growing = [i for i in rows if i not in laid_out and i not in cached]
         first = partition * place.size + place.files
         end = place_files(s, scenario, growing, first, alternate=not raw and len(growing) > 1)
-        end = place_files(s, scenario, laid_out, end, alternate=False)
+        end = place_files(s, scenario, cached + laid_out, end, alternate=False)
         if end - partition * place.size > place.end:
             room = (place.end - place.files) * 512
             job = scenario.jobs[rows[0]]
@@ -486,7 +511,7 @@ def fill_workers(s: State, scenario: Scenario, partitions: list[int], starts: np
         j.sectors = 2048 * (fs.journal_mb if isinstance(fs, Ext4) else fs.log_mb if isinstance(fs, XFS) else 1)
         j.sectors = min(j.sectors, (place.size - place.log) // 2)
         task = len(scenario.jobs) + k
-        if task >= s.sim[0].n_tasks:
+        if task >= len(starts) - 1:
             continue
         j.task = task
         t = s.tasks[task]

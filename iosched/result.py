@@ -192,6 +192,38 @@ class Result:
                 )
         return pd.DataFrame(rows, columns=["cgroup", "target_us", "depth", "in_flight", "use_delay"])
 
+    @cached_property
+    def writeback(self) -> pd.DataFrame:
+        """One row, the page cache and its throttling at the end of the run: dirty_bytes, under_writeback_bytes,
+        written_bytes (so far), background_bytes and limit_bytes (the limits), bandwidth_bytes_per_s (the kernel's
+        estimate of the device), pauses and paused_s of held writers; and of WBT wbt_target_us (0: off), wbt_step (0 at
+        first, lower is more), wbt_depth, wbt_windows and those that missed the target, wbt_exceeded.
+
+        >>> import iosched as io
+        >>> job = io.workloads.dd(bs="1M", count=8, oflag="")
+        >>> int(io.simulate(io.Machine(), job).writeback.dirty_bytes.iloc[0]) == 8 * 2**20
+        True
+        """
+        import pandas as pd
+
+        cache, w = self.state.caches[0], self.state.wbt[0]
+        row = {
+            "dirty_bytes": int(cache.dirty) * c.PAGE,
+            "under_writeback_bytes": int(cache.writeback) * c.PAGE,
+            "written_bytes": int(cache.written) * c.PAGE,
+            "background_bytes": int(cache.background) * c.PAGE,
+            "limit_bytes": int(cache.limit) * c.PAGE,
+            "bandwidth_bytes_per_s": int(cache.bandwidth) * c.PAGE,
+            "pauses": int(cache.pauses),
+            "paused_s": int(cache.paused_ns) * NS,
+            "wbt_target_us": int(w.target) / 1000,
+            "wbt_step": int(w.step),
+            "wbt_depth": int(w.max_depth),
+            "wbt_windows": int(w.windows),
+            "wbt_exceeded": int(w.exceeded),
+        }
+        return pd.DataFrame([row])
+
     # -----------------------------------------------------------------------------------------------------------------
     # where the time went
 
@@ -204,8 +236,12 @@ class Result:
             name = jobs[task].name
             return name if [job.name for job in jobs].count(name) == 1 else f"{name} {task + 1}"
         kind = "xfs log" if isinstance(self.scenario.machine.filesystem, XFS) else "jbd2"
-        many = len(self.state.tasks) - len(jobs) > 1
-        return f"{kind} {task - len(jobs) + 1}" if many else kind
+        flushers = int(self.state.caches[0].flushers)
+        workers = len(self.state.tasks) - len(jobs) - flushers
+        number, many = task - len(jobs) + 1, workers > 1
+        if number > workers:
+            kind, number, many = "flusher", number - workers, flushers > 1
+        return f"{kind} {number}" if many else kind
 
     @cached_property
     def idling(self) -> pd.DataFrame:

@@ -15,7 +15,10 @@ from .filesystems import XFS, Ext4, Raw, filesystem
 from .host import Host, fitted_host
 from .kernels import Kernel
 from .knobs import named
+from .memory import Memory
 from .workloads import MOST_PROCESSES, Dbench, Fio, Job
+
+WBT_SINCE = "4.10"
 
 
 @named
@@ -26,7 +29,8 @@ class Machine:
     The kernel version sets the version of every part. `scheduler` and `filesystem` take a name or an instance; None is
     the kernel's default scheduler (cfq before 5.0, then mq-deadline). `nr_requests` is queue/nr_requests: None is 128
     on the legacy path (sync and async each, per cgroup), on blk-mq twice the device depth with a scheduler, else the
-    depth.
+    depth. `wbt_lat_usec` is queue/wbt_lat_usec: the read latency that writeback throttling keeps, 0 is off, None the
+    kernel's default (see `wbt_target_us`).
 
     Raises ScenarioError, naming the field, for anything that the kernel could not be given.
 
@@ -41,6 +45,8 @@ class Machine:
     host: Host | None = None
     cgroups: Cgroups | Iterable[str] | None = None
     nr_requests: int | None = None
+    memory: Memory = Memory()
+    wbt_lat_usec: float | None = None
 
     def __post_init__(self) -> None:
         kernel = Kernel(self.kernel)
@@ -66,6 +72,14 @@ class Machine:
                 )
         if self.nr_requests is not None:
             number("nr_requests", self.nr_requests, 4, 65536, "requests", integer=True)
+        if not isinstance(self.memory, Memory):
+            raise ScenarioError(f"memory: {self.memory!r} is not a memory; give an iosched.Memory.")
+        if self.wbt_lat_usec is not None:
+            number("wbt_lat_usec", self.wbt_lat_usec, 0, 1e9, "us")
+            if kernel < WBT_SINCE:
+                raise ScenarioError(
+                    f"wbt_lat_usec: kernel {kernel} has no writeback throttling; it came with {WBT_SINCE}, give None."
+                )
 
     @property
     def version(self) -> Kernel:
@@ -81,6 +95,24 @@ class Machine:
     def legacy(self) -> bool:
         """Does the scheduler run on the legacy (single-queue) path?"""
         return schedulers.SCHEDULERS[self.scheduler_name][2]
+
+    @property
+    def wbt_target_us(self) -> float:
+        """The read latency in us that writeback throttling keeps; 0 where it is off.
+
+        What is written into wbt_lat_usec holds under every scheduler. By default it is on since 4.10 on blk-mq, 75 ms
+        on a rotational device and 2 ms on any other; off under CFQ and BFQ, which throttle writes themselves, and on
+        the legacy path, where it was a build option (spec block-layer section 7; a kernel of thread 3 had it built in:
+        there, under deadline, give 75000).
+
+        >>> Machine(kernel="6.1").wbt_target_us, Machine(kernel="6.1", scheduler="bfq").wbt_target_us
+        (75000.0, 0.0)
+        """
+        if self.wbt_lat_usec is not None:
+            return float(self.wbt_lat_usec)
+        if self.version < WBT_SINCE or self.legacy or self.scheduler_name == "bfq":
+            return 0.0
+        return 75_000.0 if self.device.rotational else 2_000.0
 
     def with_(self, **changes: Any) -> Machine:
         """A copy with dotted fields changed; what a slider or a sweep turns.

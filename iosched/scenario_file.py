@@ -28,11 +28,12 @@ from .errors import ScenarioError, unknown
 from .filesystems import FILESYSTEMS
 from .host import Host, fitted_host
 from .kernels import Kernel
+from .memory import Memory
 from .scenario import Machine, Scenario
 from .schedulers import with_tunables
 
 SECTIONS = ("machine", "job")
-FIELDS = ("kernel", "device", "filesystem", "scheduler", "host", "cgroups", "nr_requests")
+FIELDS = ("kernel", "device", "filesystem", "scheduler", "host", "cgroups", "nr_requests", "wbt_lat_usec", "memory")
 
 
 def read_scenario(path: str | Path) -> Scenario:
@@ -82,8 +83,9 @@ def _machine(fields: dict[str, Any]) -> Machine:
         made["host"] = _build(Host, "host", asdict(fitted_host(kernel)) | _table(fields, "host"))
     if "cgroups" in fields:
         made["cgroups"] = _cgroups(fields["cgroups"])
-    if "nr_requests" in fields:
-        made["nr_requests"] = fields["nr_requests"]
+    if "memory" in fields:
+        made["memory"] = _build(Memory, "memory", _table(fields, "memory"))
+    made |= {name: fields[name] for name in ("nr_requests", "wbt_lat_usec") if name in fields}
     return Machine(**made)
 
 

@@ -23,6 +23,7 @@ TASK_WAITS = {
     c.T_WAIT_COMMIT: "a journal commit",
     c.T_SLEEP: "a wake-up",
     c.T_WAIT_TAG: "a free request",
+    c.T_WAIT_PAGES: "its pages to be written",
 }
 
 

@@ -44,11 +44,6 @@ class Dd:
                 raise unknown("dd.conv", word, CONVS)
         if "direct" in self.oflags and self.bs % 512:
             raise ScenarioError(f"dd.bs: {self.bs} is not allowed with oflag=direct; give a multiple of 512 bytes.")
-        if not self.oflags and not ({"fsync", "fdatasync"} & set(self.convs)):
-            raise ScenarioError(
-                f"dd.oflag: {self.oflag!r} leaves the data in the page cache, whose writeback is not modelled yet; "
-                "give oflag dsync, sync or direct, or conv fsync or fdatasync."
-            )
 
     @property
     def oflags(self) -> tuple[str, ...]:
@@ -59,6 +54,11 @@ class Dd:
     def convs(self) -> tuple[str, ...]:
         """The words of `conv`."""
         return tuple(w for w in self.conv.split(",") if w)
+
+    @property
+    def cached(self) -> bool:
+        """Does it leave its data in the page cache, for the flusher or an fsync at the end?"""
+        return not self.oflags
 
     @property
     def synchronous(self) -> bool:

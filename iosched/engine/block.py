@@ -4,7 +4,7 @@ Source: spec block-layer sections 0, 5 and 8.
 """
 
 from ..schedulers import policy
-from . import device, flush, iolatency, slots
+from . import device, dirty, flush, iolatency, slots, wbt
 from .account import account
 from .clock import schedule
 from .codes import (
@@ -61,7 +61,7 @@ def submit_bio(s, d, task, op, sector, nr, flags):
     bypass = op == FLUSH or (flags & (F_PREFLUSH | F_FUA)) != 0
     account(s, d)
     room_for_bio = s.sim[0].free_bio != NONE
-    if room_for_bio and not bypass and t.climb == NONE:
+    if room_for_bio and not bypass and t.climb == NONE and t.wbt_place == 0:
         if merge_into_plug(s, d, task, op, sector, nr, flags) or merge_into_scheduler(
             s, d, task, op, sector, nr, flags
         ):
@@ -70,15 +70,20 @@ def submit_bio(s, d, task, op, sector, nr, flags):
     if dev.io_latency != 0 and not iolatency.admit(s, d, task, flags):
         unplug(s, d, task)
         return False
-    if not room_for_bio or not (has_tag(s, d, t.group, op, flags) or may_exceed_pool(s, d, task)):
+    if dev.wbt != 0 and not wbt.admit(s, d, task, op, flags):
         unplug(s, d, task)
-        if s.sim[0].free_bio == NONE or not has_tag(s, d, t.group, op, flags):
+        return False
+    if not room_for_bio or not (has_tag(s, d, task, op, flags) or may_exceed_pool(s, d, task)):
+        unplug(s, d, task)
+        if s.sim[0].free_bio == NONE or not has_tag(s, d, task, op, flags):
             t.state = T_WAIT_TAG
             lst = dev.waiters if s.sim[0].free_bio == NONE else wait_list(s, d, t.group, op, flags)
             push_back(s, lst, s.sim[0].first_task_node + task)
             return False
     ri = get_request(s, d, task, op, sector, nr, flags)
-    take_tag(s, ri, t.group)
+    take_tag(s, ri, task)
+    s.requests[ri].wbt = t.wbt_place
+    t.wbt_place = 0
     add_bio(s, ri, task, sector, nr)
     if dev.io_latency != 0:
         iolatency.track(s, task, s.requests[ri].last_bio)
@@ -206,10 +211,12 @@ def merge_neighbours(s, ri):
     dev.arrived -= 1
     # the two sojourns become one: keep Little's law exact by handing the younger one's age to the books
     dev.sojourn_ns += s.sim[0].now - o.start
+    if dev.wbt != 0:
+        wbt.leave(s, oi)
     lst = wait_list(s, o.dev, s.tasks[o.task].group, o.op, o.cmd_flags)
-    return_tag(s, oi)
+    room = return_tag(s, oi)
     put_request(s, oi)
-    if s.lists[lst].count > 0:
+    if room and s.lists[lst].count > 0:
         wake_first(s, lst)
 
 
@@ -325,6 +332,8 @@ def issue(s, ri):
     r.state = R_ISSUED
     r.issued = s.sim[0].now
     record(s, TR_ISSUE, r.task, r.serial, r.sector, r.nr, r.cmd_flags | r.op << 16, r.dev)
+    if s.devices[r.dev].wbt != 0:
+        wbt.issued(s, ri)
     device.start(s, ri)
 
 
@@ -350,6 +359,8 @@ def complete(s, ri):
     interrupt(s, sim.request_ns)
     was_full = not device.has_room(dev)
     device.finish(s, ri)
+    if dev.wbt != 0:
+        wbt.done(s, ri)
     record(s, TR_COMPLETE, r.task, r.serial, r.sector, r.nr, r.cmd_flags | r.op << 16, d)
     run = False
     if r.elevator != 0:
@@ -400,6 +411,8 @@ def end_request(s, ri):
             dev.sectors_written += b.nr
         if b.tracked != 0:
             iolatency.bio_done(s, r.dev, t.group, sim.now - b.start, r.cmd_flags)
+        if b.file != NONE:
+            dirty.bio_done(s, r.dev, b.file, b.nr, r.cmd_flags)
         if b.slot != NONE:
             slots.drop(s, b.slot)
         if t.outstanding == 0 and t.state == T_WAIT_IO:
@@ -416,9 +429,9 @@ def end_request(s, ri):
     lst = dev.waiters
     if r.pool != NONE:
         lst = wait_list(s, r.dev, r.pool - r.dev * sim.n_groups, r.op, r.cmd_flags)
-    return_tag(s, ri)
+    room = return_tag(s, ri)
     put_request(s, ri)
-    if s.lists[lst].count > 0:
+    if room and s.lists[lst].count > 0:
         wake_first(s, lst)
     if lst != dev.waiters and s.lists[dev.waiters].count > 0:
         wake_first(s, dev.waiters)

@@ -30,14 +30,14 @@ RANKS = ("last", "equal", "first")
 STEP_PRE, STEP_DATA, STEP_POST = 1, 2, 4
 
 # events in the heap
-EV_TASK, EV_COMPLETE, EV_RUN, EV_LATENCY, EV_DISK = 0, 1, 2, 3, 4
+EV_TASK, EV_COMPLETE, EV_RUN, EV_LATENCY, EV_DISK, EV_FLUSHER, EV_COMMIT, EV_WBT = range(8)
 
 # timers, one row a (device, kind)
 T_IDLE = 0
 TIMERS_PER_DEVICE = 1
 
 # what a task is doing
-T_READY, T_WAIT_IO, T_WAIT_COMMIT, T_SLEEP, T_WAIT_TAG, T_DONE, T_YIELDED, T_WAIT_SLOT = 0, 1, 2, 3, 4, 5, 6, 7
+T_READY, T_WAIT_IO, T_WAIT_COMMIT, T_SLEEP, T_WAIT_TAG, T_DONE, T_YIELDED, T_WAIT_SLOT, T_WAIT_PAGES = range(9)
 
 # operations of a task's program (engine/tasks.py)
 (
@@ -74,7 +74,13 @@ T_READY, T_WAIT_IO, T_WAIT_COMMIT, T_SLEEP, T_WAIT_TAG, T_DONE, T_YIELDED, T_WAI
     OP_SUBMITTED,
     OP_PAUSE,
     OP_SKIP_UNLESS_NTH,
-) = range(33)
+    OP_CACHED_WRITE,
+    OP_WRITEBACK,
+    OP_SYNC_PAGES,
+    OP_WAIT_PAGES,
+    OP_LOG_ORDERED,
+    OP_OWE,
+) = range(39)
 
 # metadata blocks of a running ext4 transaction that its files share, one bit each; their inode blocks are counted
 META_BLOCK_BITMAP, META_GROUP_DESC, META_INODE_BITMAP, META_DIRECTORY = 1, 2, 4, 8

@@ -3,14 +3,17 @@
 from numba import types
 
 from ..schedulers import policy
-from . import block, disk, iolatency, tasks
+from . import block, dirty, disk, iolatency, pagecache, tasks, wbt
 from .account import account
 from .clock import drop_first, first_timer
 from .codes import (
+    EV_COMMIT,
     EV_COMPLETE,
     EV_DISK,
+    EV_FLUSHER,
     EV_LATENCY,
     EV_TASK,
+    EV_WBT,
     NEVER,
     NONE,
     OK,
@@ -83,6 +86,12 @@ def _loop(s, stop_at, budget):
             disk.arm_event(s, index)
         elif kind == EV_LATENCY:
             iolatency.timer_fired(s, index)
+        elif kind == EV_FLUSHER:
+            dirty.timer_fired(s, index)
+        elif kind == EV_COMMIT:
+            pagecache.commit_due(s, index)
+        elif kind == EV_WBT:
+            wbt.window_over(s, index)
         else:
             s.devices[index].run_pending = 0
             block.run_queue(s, index)

@@ -1,9 +1,11 @@
 """Request and bio records: free lists, and the limits on how many a task may have (spec block-layer section 5)."""
 
 from ..schedulers import policy
-from .codes import E_POOL, NONE, R_DONE, R_FREE
+from .codes import E_POOL, MSEC, NONE, R_DONE, R_FREE
 from .jit import jit
 from .requests import is_sync
+
+BATCH_REQUESTS, BATCH_TIME = 32, 20 * MSEC  # of a batcher (recalled)
 
 
 @jit
@@ -31,6 +33,7 @@ def get_request(s, d, task, op, sector, nr, flags):
     r.start = sim.now
     r.elevator = 1
     r.pool = NONE
+    r.wbt = 0
     dev = s.devices[d]
     dev.in_system += 1
     dev.arrived += 1
@@ -69,6 +72,7 @@ def add_bio(s, ri, task, sector, nr):
     b.next = NONE
     b.tracked = 0
     b.slot = s.tasks[task].slot
+    b.file = s.tasks[task].cleaning
     if b.slot != NONE:
         s.slots[b.slot].left += 1
     r = s.requests[ri]
@@ -81,30 +85,49 @@ def add_bio(s, ri, task, sector, nr):
 
 
 @jit
-def has_tag(s, d, group, op, flags):
+def has_tag(s, d, task, op, flags):
     """May a request be allocated? blk-mq: tags of the device, shared by sync and async. Legacy: per cgroup, each for
-    itself."""
+    itself; a full pool still serves a batcher, up to half as many again."""
     dev = s.devices[d]
     if s.sim[0].free_request == NONE or s.sim[0].free_bio == NONE:
         return False
     if dev.legacy == 0:
         return dev.tags_used < policy.tag_limit(s, d, op, flags)
-    pool = s.pools[d * s.sim[0].n_groups + group]
-    return (pool.sync if is_sync(op, flags) else pool.asynchronous) < dev.nr_requests
+    pool = s.pools[d * s.sim[0].n_groups + s.tasks[task].group]
+    used = pool.sync if is_sync(op, flags) else pool.asynchronous
+    return used < dev.nr_requests or (is_batcher(s, task) and used < dev.nr_requests * 3 // 2)
 
 
 @jit
-def take_tag(s, ri, group):
-    """Count the request against its limit."""
+def is_batcher(s, task):
+    """May the task go on although the pool is full? So many requests and so long, once it has waited or filled it."""
+    t = s.tasks[task]
+    return t.batch_left > 0 and s.sim[0].now < t.batch_until
+
+
+@jit
+def take_tag(s, ri, task):
+    """Count the request against its limit. Who takes the last one of a legacy pool becomes a batcher: it, or whoever
+    slept for that request, need not sleep again for each of the next."""
     r = s.requests[ri]
+    t = s.tasks[task]
     dev = s.devices[r.dev]
-    r.pool = r.dev * s.sim[0].n_groups + group
+    r.pool = r.dev * s.sim[0].n_groups + t.group
     if dev.legacy == 0:
         dev.tags_used += 1
-    elif is_sync(r.op, r.cmd_flags):
-        s.pools[r.pool].sync += 1
+        return
+    if t.batch_left > 0:
+        t.batch_left -= 1
+    pool = s.pools[r.pool]
+    if is_sync(r.op, r.cmd_flags):
+        pool.sync += 1
+        used = pool.sync
     else:
-        s.pools[r.pool].asynchronous += 1
+        pool.asynchronous += 1
+        used = pool.asynchronous
+    if used == dev.nr_requests:
+        t.batch_left = BATCH_REQUESTS
+        t.batch_until = s.sim[0].now + BATCH_TIME
 
 
 @jit
@@ -119,15 +142,19 @@ def wait_list(s, d, group, op, flags):
 
 @jit
 def return_tag(s, ri):
-    """The limit has room again."""
+    """The limit has room again. True if one who waits for it may go on: in a legacy pool not before it is below its
+    limit."""
     r = s.requests[ri]
     if r.pool == NONE:
-        return
+        return True
     dev = s.devices[r.dev]
+    pool = s.pools[r.pool]
+    r.pool = NONE
     if dev.legacy == 0:
         dev.tags_used -= 1
-    elif is_sync(r.op, r.cmd_flags):
-        s.pools[r.pool].sync -= 1
-    else:
-        s.pools[r.pool].asynchronous -= 1
-    r.pool = NONE
+        return True
+    if is_sync(r.op, r.cmd_flags):
+        pool.sync -= 1
+        return pool.sync < dev.nr_requests
+    pool.asynchronous -= 1
+    return pool.asynchronous < dev.nr_requests

@@ -52,6 +52,7 @@ def allocate(
     n_slots: int,
     n_files: int,
     n_journals: int,
+    n_flushers: int,
     n_groups: int,
     n_requests: int,
     n_bios: int,
@@ -87,7 +88,7 @@ def allocate(
         "commands": n_requests + 2 * n_devices if n_zones else 0,
         "extents": n_extents,
         "segments": n_segments,
-        "heap": n_tasks + n_requests + 3 * n_devices + 8,
+        "heap": n_tasks + n_requests + 3 * n_devices + n_journals + n_flushers + 8,
         "timers": n_devices * TIMERS_PER_DEVICE,
         "tasks": n_tasks,
         "seconds": n_seconds,
@@ -100,6 +101,9 @@ def allocate(
         "slots": n_slots,
         "groups": n_groups,
         "latency": n_devices * n_groups if with_io_latency else 0,
+        "caches": n_devices,
+        "flushers": n_flushers,
+        "wbt": n_devices,
         "pools": n_devices * n_groups,
         "idle": n_devices * n_tasks * len(IDLE_REASONS),
         "histogram": n_tasks * HISTOGRAM_BINS,
@@ -128,6 +132,7 @@ def allocate(
     s = State(tables)
     sim = s.sim[0]
     sim.n_devices, sim.n_tasks, sim.n_requests, sim.n_groups = n_devices, n_tasks, n_requests, n_groups
+    sim.n_files = n_files
     sim.n_timers, sim.n_cfq_queues = n_devices * TIMERS_PER_DEVICE, n_cfq_queues
     sim.n_bfq_queues, sim.n_bfq_groups, sim.first_bfq_node = n_bfq_queues, n_bfq_groups, first_bfq_node
     sim.first_task_node = first_task_node
@@ -135,6 +140,8 @@ def allocate(
         sim.trace_margin, sim.trace_rows = margin, trace_rows + margin
     s.devices.flush_running = s.devices.idle_row = NONE
     s.tasks.file = s.tasks.journal = s.tasks.stream = s.tasks.slot = s.tasks.awaited = s.tasks.climb = NONE
+    s.tasks.cleaning = s.tasks.flusher = s.files.flusher = s.files.waiter = s.wbt.oldest_read = NONE
+    s.caches.slept_at = s.wbt.last_read = -NEVER
     s.tasks.latency_min = NEVER
     s.journals.running = 1
     s.disks.serving = s.disks.flush = s.disks.ahead = s.disks.free_extent = NONE
@@ -160,6 +167,7 @@ LIST_COLUMNS = {
     "pools": "waiters_sync waiters_async",
     "journals": "waiters",
     "latency": "waiters",
+    "wbt": "waiters",
     "deadline_class": "sorted_read sorted_write fifo_read fifo_write",
     "cfq": "group_list",
     "cfq_trees": "list",

@@ -9,7 +9,7 @@ from .clock import schedule
 from .codes import EV_TASK, F_RAHEAD, NONE, PAGE, PAGE_SECTORS, READ, T_WAIT_SLOT, T_YIELDED
 from .jit import jit, out_of_line
 from .places import extent_end, place_of
-from .wakeups import background_burst
+from .wakeups import fair_burst
 
 PAGES_A_BURST = 4  # after so many pages another task may have the processor
 MULTIPLIER, MODULUS = 48_271, 2_147_483_647  # Park and Miller's generator: no product leaves 64 bits
@@ -39,6 +39,8 @@ def next_place(s, task):
     t.left -= 1
     if st.interval > 0:
         st.due += st.interval
+    if st.nrfiles > 1:
+        f = next_file(s, task, st)
     if st.random != 0:
         f.position = draw(st, st.length // st.step) * st.step // st.grain * st.grain
         f.mapped_to = min(f.mapped_to, f.position)
@@ -48,6 +50,15 @@ def next_place(s, task):
         return 0
     f.dirty_from = f.dirty_to = f.position
     return 0
+
+
+@jit
+def next_file(s, task, st):
+    """Files take turns, an operation each: the task's own, then the stream's others."""
+    t = s.tasks[task]
+    t.file = task if st.next_file == 0 else st.more_files + st.next_file - 1
+    st.next_file = (st.next_file + 1) % st.nrfiles
+    return s.files[t.file]
 
 
 @jit
@@ -110,7 +121,7 @@ def buffered_read(s, task, nbytes):
 def compute(s, task, length):
     """Go on after so many ns of processor time."""
     s.tasks[task].state = T_YIELDED
-    schedule(s, background_burst(s, length), EV_TASK, task)
+    schedule(s, fair_burst(s, task, length, s.caches[s.tasks[task].dev].busy_tasks), EV_TASK, task)
 
 
 @jit

@@ -14,13 +14,13 @@ from .columns import columns
 SIM = columns(
     "now epoch seq heap_n events live error cpus wakeup_ns request_ns free_request free_bio requests_made trace_on "
     "trace_n trace_rows trace_margin n_devices n_tasks n_requests n_groups n_timers n_cfq_queues n_bfq_queues "
-    "n_bfq_groups first_bfq_node first_task_node tick_ns"
+    "n_bfq_groups first_bfq_node first_task_node tick_ns n_files"
 )
 DEVICE = columns(
     "scheduler legacy asynchronous_run servers depth completion_ns sector_ps flush_ns write_cache fua rotational "
     "max_sectors nr_requests tags_used in_flight busy_servers in_system queued run_pending flush_pending_index "
     "flush_running flush_data flush_at_once flush_pending_since fifo dispatch_list server_queue waiters "
-    "flush_pending0 flush_pending1 flush_served io_latency latency_timer accounted_at idle_row "
+    "flush_pending0 flush_pending1 flush_served wbt io_latency latency_timer accounted_at idle_row "
     "idle_since disk flush_exclusive exclusive "
     "area_in_system busy_ns held_ns empty_ns served_ns sojourn_ns arrived completed merges "
     "flushes sectors_in sectors_out sectors_read sectors_written read_requests write_requests"
@@ -41,27 +41,40 @@ TIMER = columns("at seq")
 TASK = columns(
     "pc state outstanding group dev file journal plugged plug_list left ioprio ioclass op_start done_ops done_bytes "
     "latency_sum latency_max latency_min end step first_step n_steps counting_from stop_at first_second n_seconds "
-    "stream slot awaited climb asked_at"
+    "stream slot awaited climb asked_at writing copying dirtied dirty_share paused_at cleaning flusher wbt_place "
+    "owed fair_at wbt_flags batch_left batch_until"
 )
 OP = columns("code a b")
 STEP = columns("dirty counted operations rewrite sets_time")
 FILE = columns(
     "first extent stride position dirty_from dirty_to mapped_to cached_to direct_left journal metadata created tid "
-    "last_from tick changed size_limit"
+    "last_from tick changed size_limit length dirtied taken cleaned dirty_since turn flusher waiter awaited ordered "
+    "delayed"
 )
 JOURNAL = columns(
-    "first sectors head running committing committed requested mask inodes others blocks sent commits task waiters"
+    "first sectors head running committing committed requested mask inodes others blocks sent commits task waiters "
+    "interval timer ordered_left allocated"
 )
 REQUEST = columns(
     "serial dev task op sector nr cmd_flags bios last_bio queue steps start issued earliest data_done shares_flush "
-    "fifo_time elevator pool state"
+    "fifo_time elevator pool wbt state"
 )
-BIO = columns("task sector nr start next slot tracked")
+BIO = columns("task sector nr start next slot tracked file")
 STREAM = columns(
     "random pages grain step length generator interval due first_slot depth busy free finished copy_ns ahead_ns "
-    "allocated reading left begin end sent marker window"
+    "allocated reading left begin end sent marker window nrfiles next_file more_files"
 )
 SLOT = columns("task left start next end")
+CACHE = columns(
+    "dirty writeback dirtied written background limit expire interval bio_pages dirty_ns clean_ns written_ns "
+    "flushers busy_tasks ratelimit balanced bandwidth average updated_at dirtied_before "
+    "written_before slept_at pauses paused_ns"
+)
+FLUSHER = columns("task dev file left paid turns timer periodic")
+WBT = columns(
+    "target window step scaled_max queue_depth max_depth normal background inflight unknown timer waiters oldest_read "
+    "oldest_issued last_read reads shortest_read writes windows exceeded throttled"
+)
 LATENCY = columns(
     "target window depth inflight waiters seen use_delay delay window_start total missed elapsed all_total all_missed "
     "all_elapsed samples cookie scale_group scale_latency changed_at children_samples"
@@ -72,7 +85,7 @@ GROUP = columns("parent")
 POOL = columns("sync asynchronous waiters_sync waiters_async")
 IDLE = columns("windows total_ns held_ns empty_ns fired fired_held")
 COUNT = columns("n")
-PROCESSOR = columns("free_at background")
+PROCESSOR = columns("free_at background busy")
 TRACE = columns("at kind task request place length cmd_flags dev")
 
 # every table of a State, in the order in which compiled code finds their addresses
@@ -100,6 +113,9 @@ TABLES: dict[str, np.dtype] = {
     "slots": SLOT,
     "groups": GROUP,
     "latency": LATENCY,
+    "caches": CACHE,
+    "flushers": FLUSHER,
+    "wbt": WBT,
     "pools": POOL,
     "idle": IDLE,
     "histogram": COUNT,

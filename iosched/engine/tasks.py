@@ -5,7 +5,7 @@ operation that may have to be tried again (no free request) leaves the program c
 progress in the file or the journal.
 """
 
-from . import block, iolatency, journal, slots, streams
+from . import block, iolatency, journal, pagecache, slots, streams
 from .clock import schedule
 from .codes import (
     E_BAD_OP,
@@ -24,6 +24,7 @@ from .codes import (
     NONE,
     OP_BUFFERED_READ,
     OP_BUFFERED_WRITE,
+    OP_CACHED_WRITE,
     OP_COMMIT,
     OP_CPU,
     OP_DIRECT_READ,
@@ -35,12 +36,14 @@ from .codes import (
     OP_LOG_BLOCKS,
     OP_LOG_COMMIT_BLOCK,
     OP_LOG_DONE,
+    OP_LOG_ORDERED,
     OP_LOG_SLEEP,
     OP_LOG_TAKE,
     OP_LOG_WRITE,
     OP_LOOP,
     OP_NEXT_IO,
     OP_NEXT_STEP,
+    OP_OWE,
     OP_PAUSE,
     OP_PLUG,
     OP_READ_BLOCK,
@@ -51,10 +54,13 @@ from .codes import (
     OP_START,
     OP_STEP_WRITE,
     OP_SUBMITTED,
+    OP_SYNC_PAGES,
     OP_TAKE_SLOT,
     OP_UNPLUG,
     OP_WAIT,
+    OP_WAIT_PAGES,
     OP_WRITE_PAGES,
+    OP_WRITEBACK,
     PAGE,
     PAGE_SECTORS,
     READ,
@@ -70,6 +76,7 @@ from .codes import (
     TR_OP_START,
     WRITE,
 )
+from .files import allocate_blocks, dirty_inode
 from .jit import jit, out_of_line
 from .places import extent_end, place_of
 from .trace import record
@@ -106,6 +113,9 @@ def run_task(s, task):
             return
         op = s.ops[t.pc]
         code = op.code
+        if t.owed > 0 and not runs_ahead(code):
+            pagecache.pay(s, task)
+            return
         if code == OP_CPU:
             t.pc += 1
             if op.a > 0:
@@ -117,7 +127,7 @@ def run_task(s, task):
                 t.state = T_WAIT_IO
         elif code == OP_START:
             t.pc += 1
-            t.op_start = s.sim[0].now
+            t.op_start = s.sim[0].now + t.owed
             record(s, TR_OP_START, task, NONE, t.done_ops, 0, 0, t.dev)
         elif code == OP_END:
             t.pc += 1
@@ -131,6 +141,23 @@ def run_task(s, task):
         elif code == OP_BUFFERED_WRITE:
             t.pc += 1
             buffered_write(s, t.file, op.a)
+        elif code == OP_OWE:
+            t.pc += 1
+            t.owed += op.a
+        elif code == OP_CACHED_WRITE:
+            if pagecache.cached_write(s, task, op.a):
+                t.pc += 1
+        elif code == OP_WRITEBACK:
+            pagecache.writeback(s, task)
+        elif code == OP_SYNC_PAGES:
+            if pagecache.sync_pages(s, task, op.a):
+                t.pc += 1
+        elif code == OP_WAIT_PAGES:
+            if pagecache.wait_for_pages(s, task):
+                t.pc += 1
+        elif code == OP_LOG_ORDERED:
+            if pagecache.wait_for_ordered(s, task):
+                t.pc += 1
         elif code == OP_PLUG:
             t.pc += 1
             t.plugged = 1
@@ -157,6 +184,8 @@ def run_task(s, task):
         elif code == OP_LOG_TAKE:
             t.pc += 1
             journal.take_transaction(s, t.journal)
+            if s.caches[t.dev].flushers > 0:
+                pagecache.note_ordered(s, t.journal)
         elif code == OP_LOG_BLOCKS:
             if log_blocks(s, task, op.a):
                 t.pc += 1
@@ -228,6 +257,14 @@ def run_task(s, task):
 
 
 @jit
+def runs_ahead(code):
+    """May a task that owes CPU time do this before it has paid? Nobody else sees it."""
+    if code == OP_START or code == OP_OWE or code == OP_CACHED_WRITE or code == OP_END or code == OP_NEXT_IO:
+        return True
+    return code == OP_LOOP or code == OP_JUMP or code == OP_SKIP_UNLESS_NTH or code == OP_WRITEBACK
+
+
+@jit
 def end_task(s, task):
     """The process is over."""
     s.tasks[task].state = T_DONE
@@ -261,6 +298,9 @@ def debt(s, task):
 def next_io(s, task, nbytes):
     """Begin the stream's next operation, wait for the time its rate gives it, or end when it is over."""
     t = s.tasks[task]
+    if t.owed > 0 and s.sim[0].now + t.owed >= t.stop_at:
+        pagecache.pay(s, task)
+        return
     length = streams.next_place(s, task)
     if length == 0:
         t.pc += 1
@@ -289,7 +329,7 @@ def reap(s, task, nbytes):
 def end_operation(s, task, nbytes):
     """Book one operation of the workload."""
     t = s.tasks[task]
-    latency = s.sim[0].now - t.op_start
+    latency = s.sim[0].now + t.owed - t.op_start
     t.done_ops += 1
     t.done_bytes += nbytes
     t.latency_sum += latency
@@ -313,19 +353,6 @@ def buffered_write(s, fi, nbytes):
     f.position += nbytes
     f.dirty_to = f.position
     dirty_inode(s, fi)
-
-
-@jit
-def dirty_inode(s, fi):
-    """A write changed the file's inode; the first one of a new file also brings what its creation dirtied."""
-    f = s.files[fi]
-    if f.metadata != 0:
-        bits = 0
-        if f.created == 0:
-            f.created = 1
-            bits |= META_DIRECTORY | META_INODE_BITMAP | META_GROUP_DESC
-        journal.dirty(s, fi, bits)
-        f.changed = 1
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -387,17 +414,6 @@ def book_bytes(s, t, nbytes):
     second = (s.sim[0].now - s.sim[0].epoch) // SEC
     if second < t.n_seconds:
         s.seconds[t.first_second + second].n += nbytes
-
-
-@jit
-def allocate_blocks(s, fi, end):
-    """Delayed allocation: a page that is written for the first time needs the block bitmap and its group descriptor in
-    the transaction (every eighth 512-byte append)."""
-    f = s.files[fi]
-    if end > f.mapped_to:
-        f.mapped_to = (end + PAGE - 1) // PAGE * PAGE
-        if f.metadata != 0:
-            journal.dirty(s, fi, META_BLOCK_BITMAP | META_GROUP_DESC)
 
 
 @jit

@@ -10,6 +10,8 @@ from .jit import jit
 from .lists import pop_front
 from .trace import record
 
+CREDIT = 3_000_000  # ns: no more of the share that a task did not use while it slept is kept for it (recalled)
+
 
 @jit
 def soonest(s):
@@ -28,10 +30,9 @@ def cpu_burst(s, length):
     if sim.cpus == 0:
         return sim.now + length
     p = s.processors[soonest(s)]
-    waits = max(p.free_at - sim.now, 0)
-    p.background = min(p.background, waits)
+    waits = still_waiting(sim, p)
     p.free_at = sim.now + waits + length
-    return p.free_at - p.background
+    return p.free_at - p.background - p.busy
 
 
 @jit
@@ -41,10 +42,46 @@ def background_burst(s, length):
     if sim.cpus == 0:
         return sim.now + length
     p = s.processors[soonest(s)]
-    waits = max(p.free_at - sim.now, 0)
-    p.background = min(p.background, waits) + length
+    waits = still_waiting(sim, p)
+    p.background += length
+    p.free_at = sim.now + waits + length
+    return p.free_at - p.busy
+
+
+@jit
+def busy_burst(s, length):
+    """The same for a task that wants the whole processor, a buffered writer or the flusher: one that sleeps in between
+    has used less than its share, and goes ahead of it."""
+    sim = s.sim[0]
+    if sim.cpus == 0:
+        return sim.now + length
+    p = s.processors[soonest(s)]
+    waits = still_waiting(sim, p)
+    p.busy += length
     p.free_at = sim.now + waits + length
     return p.free_at
+
+
+@jit
+def fair_burst(s, task, length, others):
+    """A background burst beside `others` that want the whole processor: ahead of them as long as the task has had less
+    than its share, and not faster than its share after that."""
+    sim = s.sim[0]
+    at = background_burst(s, length)
+    if sim.cpus == 0 or others == 0 or s.processors[soonest(s)].busy == 0:
+        return at
+    t = s.tasks[task]
+    t.fair_at = max(t.fair_at, sim.now - CREDIT) + length * (others + sim.cpus) // sim.cpus
+    return max(at, t.fair_at)
+
+
+@jit
+def still_waiting(sim, p):
+    """Nanoseconds of work that the processor has before it; what is done is taken off the lesser kinds last."""
+    waits = max(p.free_at - sim.now, 0)
+    p.busy = min(p.busy, waits)
+    p.background = min(p.background, waits - p.busy)
+    return waits
 
 
 @jit
@@ -56,6 +93,16 @@ def interrupt(s, length):
     p = s.processors[soonest(s)]
     if p.free_at > sim.now:
         p.free_at += length
+
+
+@jit
+def interrupt_work(s, length):
+    """Work of `length` ns that an interrupt does on a processor from now on, before any task has it again."""
+    sim = s.sim[0]
+    if sim.cpus == 0:
+        return
+    p = s.processors[soonest(s)]
+    p.free_at = sim.now + still_waiting(sim, p) + length
 
 
 @jit

@@ -18,6 +18,7 @@ from ..host import Host
 from ..kernels import Kernel
 from .kernel_rows import KernelRun, Unmodelled, host_of, scenario_of
 from .reader_rows import PLACES
+from .writer_rows import ROLES
 
 COSTS = ("request_us", "request_mq_us", "wakeup_us", "ext4_us", "xfs_us", "raw_us")
 PULL = 1e-3  # weight of the prior against the rows' relative errors
@@ -59,8 +60,11 @@ def fit_host(runs: Sequence[KernelRun], prior: Host | None = None) -> tuple[Host
 
 
 def simulated_metric(run: KernelRun, host: Host) -> float:
-    """What the row measured, simulated: a time per write in us, dbench's MB/s, or a reader's mean latency in us."""
+    """What the row measured, simulated: a time per write in us, dbench's MB/s, a reader's mean latency in us, or the
+    MB/s of a reader or of all writers."""
     simulate_one = {"time_per_write_us": time_per_write_us, "throughput_MBs": throughput_MBs}
+    if run.metric.endswith("bw_MBs"):
+        return bandwidth_MBs(run, host)
     return simulate_one.get(run.metric, mean_latency_us)(run, host)
 
 
@@ -75,6 +79,19 @@ def mean_latency_us(run: KernelRun, host: Host) -> float:
     result = simulate(machine, jobs)
     rows = result.jobs[[job.name == about for job in result.scenario.jobs]]
     return 1e6 * float((rows.latency_mean_s * rows.operations).sum() / rows.operations.sum())
+
+
+def bandwidth_MBs(run: KernelRun, host: Host) -> float:
+    """Simulated throughput of the jobs that the row is about, together, in 10^6 bytes a second."""
+    from ..simulation import simulate
+
+    machine, jobs = scenario_of(run, host_of(run.conditions, host))
+    about = ROLES.get(run.conditions.get("role", ""))
+    if about not in {job.name for job in jobs}:
+        raise Unmodelled(f"role {run.conditions.get('role')!r} is no party of this workload")
+    result = simulate(machine, jobs)
+    rows = result.jobs[[job.name == about for job in result.scenario.jobs]]
+    return float(rows.bytes_per_s.sum()) * 1e-6
 
 
 def throughput_MBs(run: KernelRun, host: Host) -> float:

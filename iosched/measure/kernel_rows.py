@@ -24,9 +24,11 @@ from ..schedulers import SCHEDULERS, with_tunables
 from ..workloads import Job, dbench, dd
 from .disk_rows import TUNABLE, disk_of
 from .reader_rows import LATENCY_TARGET, channels_of, reader_jobs, target_of
+from .writer_rows import WORDS, largest_kb, memory_of, read_ahead_kb, wbt_of, writer_jobs
 
 REQUIRED = ("kernel", "device", "completion_us", "scheduler", "filesystem", "workload")
-METRICS = ("time_per_write_us", "throughput_MBs", "read_clat_mean_us", "lat_mean_us")  # of dd, dbench, and readers
+METRICS = ("time_per_write_us", "throughput_MBs", "read_clat_mean_us", "lat_mean_us",
+           "read_bw_MBs", "write_bw_MBs", "bw_MBs")  # of dd, dbench, readers, and writers beside a reader  # fmt: skip
 NEUTRAL_WORDS = (
     "qmode=1",
     "qmode=2",
@@ -41,7 +43,7 @@ FOUR = re.compile(r"dsyncw_x4_bs(\d+)_n(\d+)_(1fs|4part)")
 DBENCH = re.compile(r"dbench(?:4_)?(\d+)(?:clients?)?_t(\d+)")
 SECOND = re.compile(r"t\d+")
 QUANTUM = re.compile(r"quantum=(\d+)")
-KNOWN_WORDS = (LATENCY_TARGET, TUNABLE, QUANTUM)
+KNOWN_WORDS = (LATENCY_TARGET, TUNABLE, QUANTUM, WORDS)
 LAYOUT = re.compile(r"dd:(\S+) jbd2:(\S+)")
 REPEAT_SPEED = {"icount_shift1": 0.5, "icount_shift2": 0.25}
 
@@ -146,10 +148,18 @@ def scenario_of(run: KernelRun, host: Host) -> tuple[Machine, list[Job]]:
             scheduler=scheduler_of(row, kernel),
             host=host,
             cgroups=cgroups_of(row, {job.cgroup for job in jobs} | {placement}),
+            **writeback_of(row, kernel),
         )
     except ScenarioError as error:
         raise Unmodelled(str(error)) from None
     return machine, jobs
+
+
+def writeback_of(row: dict[str, str], kernel: Kernel) -> dict[str, object]:
+    """Dirty limits and writeback throttling of a row with buffered writers; nothing for any other."""
+    if writer_jobs(row) is None:
+        return {}
+    return {"memory": memory_of(row), "wbt_lat_usec": wbt_of(row)}
 
 
 def host_of(row: dict[str, str], host: Host) -> Host:
@@ -186,7 +196,7 @@ def device_of(row: dict[str, str], kernel: Kernel) -> ConstantTime:
             queue_depth=int(_number(row.get("hw_queue_depth") or "32", "hw_queue_depth")),
             rotational=bool(_flag(row, "rotational", 1)),
         )
-    reads = reader_jobs(row) is not None
+    reads = reader_jobs(row) is not None or writer_jobs(row) is not None
     channels = channels_of(row) if reads else None
     if channels is None and (reads or row["device"] not in ("null_blk", "scsi_debug")):
         raise Unmodelled(f"device {row['device'].partition(':')[0]!r} is not known")
@@ -200,6 +210,8 @@ def device_of(row: dict[str, str], kernel: Kernel) -> ConstantTime:
         rotational=bool(_flag(row, "rotational", 1)),
         write_cache=bool(write_cache),
         fua=kernel >= "5.0",
+        max_sectors_kb=largest_kb(row),
+        read_ahead_kb=read_ahead_kb(row),
     )
 
 
@@ -237,7 +249,7 @@ def scheduler_of(row: dict[str, str], kernel: Kernel) -> object:
 
 def workload_of(row: dict[str, str]) -> tuple[str, list[Job]]:
     """(cgroup of jbd2, jobs)."""
-    readers = reader_jobs(row)
+    readers = reader_jobs(row) or writer_jobs(row)
     if readers is not None:
         return "/", list(readers)
     layout = row.get("same_cgroup_as_jbd2", "yes")

@@ -31,7 +31,7 @@ from ..workloads import Dbench, Dd
 from .bfq import bfq_waits
 from .bfq_state import FATES, REASONS
 from .chain import Chain
-from .knobs import MS, Knobs, Numbers, Process, S, Values, axis_values, canonical, points
+from .knobs import MS, PAGE, Knobs, Numbers, Process, S, Values, axis_values, canonical, points
 from .load import load_form
 from .stations import Bounds, ClosedLoop, bounds, mva
 from .switches import Waits, cfq_waits
@@ -209,6 +209,18 @@ def _check_scope(machine: Machine, job: Process) -> None:
         raise ScenarioError(
             f"jobs: {job.name!r} is neither a dd nor a dbench, which alone the closed form answers for; simulate() it."
         )
+    if isinstance(job, Dd) and job.cached:
+        if not job.convs or job.convs == ("notrunc",):
+            raise ScenarioError(
+                f"dd.oflag: {job.oflag!r} leaves the data to the flusher, beyond the closed form, which answers for "
+                "writes that are made durable; simulate() it, or give conv=fsync."
+            )
+        background = machine.memory.limits_pages[0] * PAGE
+        if job.bs * job.count > background:
+            raise ScenarioError(
+                f"dd.count: {job.count} writes dirty more than the {background} bytes from which the flusher writes, "
+                "beyond the closed form; simulate() it, or give less."
+            )
     if isinstance(machine.device, Channels | Disk):
         raise ScenarioError("device: its commands do not all take the same time; simulate() it.")
 

@@ -85,6 +85,8 @@ class Chain:
             if job.synchronous:
                 self.write("dd", self.commands_of_pages())
                 self.durable()
+            else:
+                self.spend(k.copying)
         self.loop = self.close()
         if {"fsync", "fdatasync"} & set(job.convs):
             self.fsync(direct)

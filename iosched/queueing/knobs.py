@@ -114,6 +114,7 @@ class Knobs:
         fs = {Ext4: "ext4_us", XFS: "xfs_us", Raw: "raw_us"}[type(machine.filesystem)]
         self.filesystem = value("host", host, fs) * US / speed
         self.completion = np.round(value("device", device, "completion_us") * US)
+        page = np.round(value("host", host, "dirty_us") * US / speed)
         flush = value("device", device, "flush_us")
         self.flush = self.completion if flush is None else np.round(flush * US)
         self.depth = depth = value("device", device, "queue_depth")
@@ -125,6 +126,7 @@ class Knobs:
         if isinstance(job, Dd):
             self.bs = value("job", job, "bs")
             self.count = value("job", job, "count")
+            self.copying = np.floor(page * np.maximum(self.bs - PAGE, 0) / PAGE)  # the first page's is the write's own
         else:
             share = getattr(machine.filesystem, "dbench_share", 1.0)
             self.operation = np.round(value("host", host, "dbench_op_us") / speed * share * US)

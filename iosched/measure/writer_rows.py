@@ -1,0 +1,65 @@
+"""Rows about buffered writers beside a reader: MB/s of each (role tgt or read, int or write).
+
+`rand4kbuf_vs_2seqW_buf64k` (6.1, the raw device, 3 s): a random reader of 4 KiB through the page cache and two fio jobs
+that write 64 KiB in sequence, with the dirty limits that `other_tunables` gives. `bufwrite+seqread` (4.19, ext4): a
+program that writes 1 MiB at a time into one file for 8 s; two seconds later another reads 700 MiB, 128 KiB at a time,
+or until the first is over.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..memory import Memory
+from ..workloads import Fio, fio
+
+WRITERS = re.compile(r"rand4kbuf_vs_(\d+)seqW_buf64k")
+MIXED = "bufwrite+seqread"
+LIMITS = re.compile(r"dirty_bytes=(\S+)|background=(\S+)")
+WBT = re.compile(r"wbt_(?:lat_usec|set)=(\d+)")
+WORDS = re.compile(rf"{LIMITS.pattern}|{WBT.pattern}")  # of other_tunables that are about writeback
+ROLES = {"tgt": "random", "read": "reader", "int": "writer", "write": "writer"}  # role -> name of its jobs
+SCATTERED_KB = 672  # largest request of scattered pages: 168 segments; those rows write 666 KiB a request on average
+GUEST_MB = 520  # 4.19's guest held 95 MiB dirty where its device was the limit, and 50 where its processor was: between
+# the set point and the limit, and at the background limit, of so much memory at 10 and 20 %
+
+
+def writer_jobs(row: dict[str, str]) -> list[Fio] | None:
+    """The jobs of a row, or None if it is about something else."""
+    apart = row.get("same_cgroup_as_jbd2") == "tgt:tgt,int:int"
+    if match := WRITERS.fullmatch(row["workload"]):
+        return [
+            fio("randread", 4096, "4G", runtime=3, name="random", cgroup="tgt" if apart else "/"),
+            fio("write", 65536, "4G", runtime=3, name="writer", cgroup="int" if apart else "/", fdatasync=0,
+                numjobs=int(match[1][:2]) or 1),
+        ]  # fmt: skip
+    if row["workload"] == MIXED:
+        return [
+            fio("read", 131072, "700M", runtime=6, loops=1, start=2, name="reader"),
+            fio("write", 2**20, "8G", runtime=8, name="writer", fdatasync=0),
+        ]
+    return None
+
+
+def memory_of(row: dict[str, str]) -> Memory:
+    """The dirty limits: those that the row gives, else those of 4.19's guest."""
+    limits = [match.groups() for match in LIMITS.finditer(row.get("other_tunables", ""))]
+    given = {name: int(float(value)) for pair in limits for name, value in
+             zip(("dirty_bytes", "dirty_background_bytes"), pair, strict=True) if value}  # fmt: skip
+    return Memory(**given) if given else Memory(size_mb=GUEST_MB)
+
+
+def wbt_of(row: dict[str, str]) -> float | None:
+    """What was written into queue/wbt_lat_usec; None if nothing was."""
+    match = WBT.search(row.get("other_tunables", ""))
+    return float(match[1]) if match else None
+
+
+def largest_kb(row: dict[str, str]) -> int:
+    """max_sectors_kb, or what the segments of scattered pages allow."""
+    return SCATTERED_KB if WRITERS.fullmatch(row["workload"]) else 1280
+
+
+def read_ahead_kb(row: dict[str, str]) -> int:
+    """queue/read_ahead_kb; fio's advice doubles it, the program of the mixed rows gives none."""
+    return 64 if row["workload"] == MIXED else 128
