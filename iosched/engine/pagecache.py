@@ -44,11 +44,10 @@ def cached_write(s, task, nbytes):
     t = s.tasks[task]
     f = s.files[t.file]
     c = s.caches[t.dev]
-    paid = 0
     if t.writing == 0:
         t.writing = 1
         t.copying = nbytes
-        paid = PAGE
+        t.copied_free = PAGE
         files.dirty_inode(s, t.file)
         promise_commit(s, f.journal)
     while True:
@@ -66,8 +65,8 @@ def cached_write(s, task, nbytes):
         t.dirtied += dirty_pages(s, t.dev, t.file, f.position, f.position + size)
         f.position += size
         t.copying -= size
-        t.owed += c.dirty_ns * max(size - paid, 0) // PAGE
-        paid = 0
+        t.owed += c.dirty_ns * max(size - t.copied_free, 0) // PAGE
+        t.copied_free = 0
 
 
 @jit
