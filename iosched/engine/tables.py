@@ -29,7 +29,7 @@ TIMER = columns("at seq")
 TASK = columns(
     "pc state outstanding group dev file journal plugged plug_list left ioprio ioclass op_start done_ops done_bytes "
     "latency_sum latency_max latency_min end step first_step n_steps counting_from stop_at first_second n_seconds "
-    "stream slot awaited climb asked_at writing copying copied_free dirtied dirty_share paused_at"
+    "stream slot awaited climb asked_at writing copying copied_free dirtied dirty_share paused_at "
     "cleaning flusher wbt_place owed fair_at wbt_flags batch_left batch_until"
 )
 OP = columns("code a b")
