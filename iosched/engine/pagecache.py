@@ -5,7 +5,7 @@ dirty_writeback_centisecs what has been dirty for longer than dirty_expire_centi
 they became dirty, a chunk each, under one plug. Source: spec block-layer sections 9 and 10.
 """
 
-from . import block, files, journal, throttle
+from . import block, files, journal, throttle, wbt
 from .clock import schedule
 from .codes import (
     EV_COMMIT,
@@ -140,6 +140,7 @@ def writeback(s, task):
             w.left = 0
         if w.left == 0 and not next_chunk(s, t.dev, w):
             t.plugged = 0
+            wbt.hand_back(s, task)
             block.unplug(s, t.dev, task)
             if t.owed > 0:
                 pay(s, task)
@@ -219,6 +220,7 @@ def sync_pages(s, task, flags):
             return False
         if send_pages(s, task, t.file, f.dirtied - f.taken, flags) == NONE:
             return False
+    wbt.hand_back(s, task)
     return True
 
 
