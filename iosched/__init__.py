@@ -14,7 +14,7 @@ from .filesystems import XFS, Ext4, Raw
 from .host import Host
 from .memory import Memory
 from .scenario import Machine, Scenario
-from .schedulers import BFQ, CFQ, Deadline, MqDeadline, Noop, NoScheduler, WakerRules
+from .schedulers import BFQ, CFQ, Deadline, Kyber, MqDeadline, Noop, NoScheduler, WakerRules
 
 __version__ = "0.1.0"
 
@@ -28,6 +28,7 @@ __all__ = [
     "EngineError",
     "Ext4",
     "Host",
+    "Kyber",
     "Machine",
     "Memory",
     "MqDeadline",

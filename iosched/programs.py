@@ -26,7 +26,7 @@ from .filesystems import XFS, Ext4, Raw
 from .fio_programs import fill_streams, fio_program, slots_of
 from .loads import read_load
 from .scenario import Machine, Scenario
-from .schedulers import BFQ, CFQ, SCHEDULERS, Deadline
+from .schedulers import BFQ, CFQ, SCHEDULERS, Deadline, Kyber
 from .schedulers.cfq_state import BE
 from .workloads import IOCLASSES, Dbench, Dd, Fio, Job
 from .writeback_programs import (
@@ -90,6 +90,7 @@ def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
         cpus=machine.host.cpus,
         trace_rows=trace_rows,
         with_cfq=isinstance(machine.scheduler, CFQ),
+        with_kyber=isinstance(machine.scheduler, Kyber),
         with_deadline=isinstance(machine.scheduler, Deadline),
         with_bfq=isinstance(machine.scheduler, BFQ),
         with_io_latency=bool(machine.cgroups.targets_us),
@@ -331,6 +332,8 @@ def fill_device(s: State, machine: Machine, nr_requests: int) -> None:
         machine.scheduler.fill(s, 0, device.rotational, machine.version >= "4.6", machine.host.hz)
     elif isinstance(machine.scheduler, Deadline):
         machine.scheduler.fill(s, 0, machine.scheduler_name == "mq-deadline" and machine.version >= "5.14")
+    elif isinstance(machine.scheduler, Kyber):
+        machine.scheduler.fill(s, 0)
 
 
 def fill_groups(s: State, machine: Machine) -> None:

@@ -164,3 +164,11 @@ def test_a_writer_that_is_held_at_the_dirty_limit_has_the_largest_depth():
     result = io.simulate(held, writer(), trace=True)
     assert result.state.caches[0].pauses > 0
     assert in_flight(result).max() == 24
+
+
+def test_a_place_that_is_not_needed_any_more_goes_to_the_next():
+    """The flusher writes what an fsync was let in for, and the other way round; the laws count the places."""
+    memory = io.Memory(dirty_background_bytes=0, dirty_background_ratio=0, dirty_bytes=MIB)
+    m = machine(500, kernel="4.19", scheduler="noop", memory=memory, device=io.devices.sata(write_cache=True))
+    result = io.simulate(m, dd(bs=4096, count=6, oflag="", conv="fsync"))
+    assert result.state.wbt[0].inflight == 0 and result.state.caches[0].written == 6

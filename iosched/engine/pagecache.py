@@ -5,7 +5,7 @@ dirty_writeback_centisecs what has been dirty for longer than dirty_expire_centi
 they became dirty, a chunk each, under one plug. Source: spec block-layer sections 9 and 10.
 """
 
-from . import block, files, journal, throttle
+from . import block, files, journal, throttle, wbt
 from .clock import schedule
 from .codes import (
     EV_COMMIT,
@@ -44,11 +44,10 @@ def cached_write(s, task, nbytes):
     t = s.tasks[task]
     f = s.files[t.file]
     c = s.caches[t.dev]
-    paid = 0
     if t.writing == 0:
         t.writing = 1
         t.copying = nbytes
-        paid = PAGE
+        t.copied_free = PAGE
         files.dirty_inode(s, t.file)
         promise_commit(s, f.journal)
     while True:
@@ -66,8 +65,8 @@ def cached_write(s, task, nbytes):
         t.dirtied += dirty_pages(s, t.dev, t.file, f.position, f.position + size)
         f.position += size
         t.copying -= size
-        t.owed += c.dirty_ns * max(size - paid, 0) // PAGE
-        paid = 0
+        t.owed += c.dirty_ns * max(size - t.copied_free, 0) // PAGE
+        t.copied_free = 0
 
 
 @jit
@@ -141,6 +140,7 @@ def writeback(s, task):
             w.left = 0
         if w.left == 0 and not next_chunk(s, t.dev, w):
             t.plugged = 0
+            wbt.hand_back(s, task)
             block.unplug(s, t.dev, task)
             if t.owed > 0:
                 pay(s, task)
@@ -220,6 +220,7 @@ def sync_pages(s, task, flags):
             return False
         if send_pages(s, task, t.file, f.dirtied - f.taken, flags) == NONE:
             return False
+    wbt.hand_back(s, task)
     return True
 
 

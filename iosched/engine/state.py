@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..schedulers import bfq_tables, cfq_state, deadline
+from ..schedulers import bfq_tables, cfq_state, deadline, kyber
 from .codes import HISTOGRAM_BINS, IDLE_REASONS, NEVER, NONE, TIMERS_PER_DEVICE
 from .tables import TABLES
 
@@ -60,6 +60,7 @@ def allocate(
     trace_rows: int,
     with_cfq: bool,
     with_deadline: bool,
+    with_kyber: bool,
     with_bfq: bool,
     with_io_latency: bool,
     n_zones: int = 0,
@@ -111,6 +112,10 @@ def allocate(
         "trace": trace_rows + margin if trace_rows else 0,
         "deadline": n_devices if with_deadline else 0,
         "deadline_class": n_devices * deadline.CLASSES if with_deadline else 0,
+        "kyber": n_devices if with_kyber else 0,
+        "kyber_domains": n_devices * kyber.DOMAINS if with_kyber else 0,
+        "kyber_histograms": n_devices * kyber.DOMAINS * kyber.KINDS if with_kyber else 0,
+        "kyber_buckets": n_devices * kyber.DOMAINS * kyber.KINDS * kyber.BUCKETS if with_kyber else 0,
         "cfq": cfq_devices,
         "cfq_groups": n_cfq_groups,
         "cfq_trees": n_cfq_groups * cfq_state.TREES,
@@ -169,6 +174,7 @@ LIST_COLUMNS = {
     "latency": "waiters",
     "wbt": "waiters",
     "deadline_class": "sorted_read sorted_write fifo_read fifo_write",
+    "kyber_domains": "fifo",
     "cfq": "group_list",
     "cfq_trees": "list",
     "cfq_queues": "sorted fifo",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..schedulers import bfq_tables, cfq_state, deadline
+from ..schedulers import bfq_tables, cfq_state, deadline, kyber
 from .columns import columns
 
 SIM = columns(
@@ -41,8 +41,8 @@ TIMER = columns("at seq")
 TASK = columns(
     "pc state outstanding group dev file journal plugged plug_list left ioprio ioclass op_start done_ops done_bytes "
     "latency_sum latency_max latency_min end step first_step n_steps counting_from stop_at first_second n_seconds "
-    "stream slot awaited climb asked_at writing copying dirtied dirty_share paused_at cleaning flusher wbt_place "
-    "owed fair_at wbt_flags batch_left batch_until"
+    "stream slot awaited climb asked_at writing copying copied_free dirtied dirty_share paused_at "
+    "cleaning flusher wbt_place owed fair_at wbt_flags batch_left batch_until"
 )
 OP = columns("code a b")
 STEP = columns("dirty counted operations rewrite sets_time")
@@ -123,6 +123,10 @@ TABLES: dict[str, np.dtype] = {
     "trace": TRACE,
     "deadline": deadline.DEVICE_COLUMNS,
     "deadline_class": deadline.CLASS_COLUMNS,
+    "kyber": kyber.DEVICE_COLUMNS,
+    "kyber_domains": kyber.DOMAIN_COLUMNS,
+    "kyber_histograms": kyber.HISTOGRAM_COLUMNS,
+    "kyber_buckets": kyber.BUCKET_COLUMNS,
     "cfq": cfq_state.DEVICE_COLUMNS,
     "cfq_groups": cfq_state.GROUP_COLUMNS,
     "cfq_trees": cfq_state.TREE_COLUMNS,

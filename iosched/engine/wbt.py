@@ -157,21 +157,35 @@ def done(s, ri):
 
 @jit
 def leave(s, ri):
-    """Give the place back and wake sleepers once there is room for several: half the background depth. A write cache
-    that nobody is held for is filled in bursts, drained to the last write in between."""
+    """The request gives its place back, if it has one."""
     r = s.requests[ri]
-    if r.wbt == 0:
-        return
-    r.wbt = 0
-    w = s.wbt[r.dev]
+    if r.wbt != 0:
+        r.wbt = 0
+        free_place(s, r.dev)
+
+
+@jit
+def hand_back(s, task):
+    """A task that was given a place has nothing to write any more: somebody else wrote those pages meanwhile."""
+    t = s.tasks[task]
+    if t.wbt_place != 0:
+        t.wbt_place = 0
+        free_place(s, t.dev)
+
+
+@jit
+def free_place(s, d):
+    """One write less. Sleepers wake once there is room for several, half the background depth. A write cache that
+    nobody is held for is filled in bursts, drained to the last write in between."""
+    w = s.wbt[d]
     w.inflight -= 1
     room = w.normal
-    if s.devices[r.dev].write_cache != 0 and not throttle.held_recently(s.caches[r.dev], s.sim[0].now):
+    if s.devices[d].write_cache != 0 and not throttle.held_recently(s.caches[d], s.sim[0].now):
         room = 0
     if w.inflight > 0 and w.inflight >= room:
         return
     if w.inflight == 0 or room - w.inflight >= w.background // 2:
-        let_in(s, r.dev)
+        let_in(s, d)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 `rand4kbuf_vs_2seqW_buf64k` (6.1, the raw device, 3 s): a random reader of 4 KiB through the page cache and two fio jobs
 that write 64 KiB in sequence, with the dirty limits that `other_tunables` gives. `bufwrite+seqread` (4.19, ext4): a
-program that writes 1 MiB at a time into one file for 8 s; two seconds later another reads 700 MiB, 128 KiB at a time,
-or until the first is over.
+program that writes 1 MiB at a time into one file for 8, 10 or 15 s; two seconds later another reads 700 MiB, 128 KiB at
+a time, or until the first is over.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ..workloads import Fio, fio
 
 WRITERS = re.compile(r"rand4kbuf_vs_(\d+)seqW_buf64k")
 MIXED = "bufwrite+seqread"
+SECONDS = {"f1": 15, "f2": 10, "f3": 8}  # of a batch
 LIMITS = re.compile(r"dirty_bytes=(\S+)|background=(\S+)")
 WBT = re.compile(r"wbt_(?:lat_usec|set)=(\d+)")
 WORDS = re.compile(rf"{LIMITS.pattern}|{WBT.pattern}")  # of other_tunables that are about writeback
@@ -34,9 +35,10 @@ def writer_jobs(row: dict[str, str]) -> list[Fio] | None:
                 numjobs=int(match[1][:2]) or 1),
         ]  # fmt: skip
     if row["workload"] == MIXED:
+        seconds = SECONDS.get(row.get("batch", "")[:2], 8)
         return [
-            fio("read", 131072, "700M", runtime=6, loops=1, start=2, name="reader"),
-            fio("write", 2**20, "8G", runtime=8, name="writer", fdatasync=0),
+            fio("read", 131072, "700M", runtime=seconds - 2, loops=1, start=2, name="reader"),
+            fio("write", 2**20, "8G", runtime=seconds, name="writer", fdatasync=0),
         ]
     return None
 

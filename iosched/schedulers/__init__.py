@@ -13,6 +13,7 @@ from .bfq_wakers import WakerRules
 from .cfq import CFQ
 from .deadline import Deadline, MqDeadline
 from .fifo import Noop, NoScheduler
+from .kyber import Kyber
 
 # name in /sys/block/DEV/queue/scheduler -> (tunables, engine number, legacy path?, first kernel, first kernel without)
 SCHEDULERS: dict[str, tuple[type, int, bool, str, str]] = {
@@ -22,7 +23,9 @@ SCHEDULERS: dict[str, tuple[type, int, bool, str, str]] = {
     "none": (NoScheduler, codes.NO_SCHEDULER, False, "4.0", "7.0"),
     "bfq": (BFQ, codes.BFQ, False, "4.12", "7.0"),
     "mq-deadline": (MqDeadline, codes.MQ_DEADLINE, False, "4.11", "7.0"),
+    "kyber": (Kyber, codes.KYBER, False, "4.12", "7.0"),
 }
+NEW_KYBER = "4.20"  # its controller has been the same since (recalled)
 SINCE = {"prio_aging_expire": "5.14"}  # tunables that came later than their scheduler
 
 
@@ -42,7 +45,7 @@ def available(kernel: Kernel) -> list[str]:
     """Schedulers that a kernel version has.
 
     >>> available(Kernel("5.10"))
-    ['none', 'bfq', 'mq-deadline']
+    ['none', 'bfq', 'mq-deadline', 'kyber']
     """
     return [
         n
@@ -69,6 +72,11 @@ def scheduler(value: object, kernel: Kernel) -> object:
         )
     if isinstance(value, BFQ):
         value.check_version(kernel)
+    if isinstance(value, Kyber) and kernel < NEW_KYBER:
+        raise ScenarioError(
+            f"scheduler: kyber of kernel {kernel} has another controller, which is not modelled; give kernel "
+            f"{NEW_KYBER} or later."
+        )
     for f in fields(value):  # type: ignore[arg-type]
         since = SINCE.get(f.name)
         if since and getattr(value, f.name) is not None and kernel < since:
@@ -97,6 +105,7 @@ __all__ = [
     "CFQ",
     "SCHEDULERS",
     "Deadline",
+    "Kyber",
     "MqDeadline",
     "NoScheduler",
     "Noop",

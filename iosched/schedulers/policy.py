@@ -6,9 +6,9 @@ Numba caches plain functions only, so the choice is made here and not through ca
 a merge.
 """
 
-from ..engine.codes import BFQ, CFQ, DEADLINE, MQ_DEADLINE
+from ..engine.codes import BFQ, CFQ, DEADLINE, KYBER, MQ_DEADLINE
 from ..engine.jit import jit, out_of_line
-from . import bfq, cfq, deadline, fifo
+from . import bfq, cfq, deadline, fifo, kyber
 
 
 @jit
@@ -22,6 +22,8 @@ def insert(s, ri):
         bfq.insert(s, ri)
     elif kind == DEADLINE or kind == MQ_DEADLINE:
         deadline.insert(s, ri)
+    elif kind == KYBER:
+        kyber.insert(s, ri)
     else:
         fifo.insert(s, ri)
 
@@ -37,6 +39,8 @@ def dispatch(s, d):
         return bfq.dispatch(s, d)
     if kind == DEADLINE or kind == MQ_DEADLINE:
         return deadline.dispatch(s, d)
+    if kind == KYBER:
+        return kyber.dispatch(s, d)
     return fifo.dispatch(s, d)
 
 
@@ -51,6 +55,8 @@ def completed(s, ri):
         return bfq.completed(s, ri)
     if kind == DEADLINE or kind == MQ_DEADLINE:
         return deadline.completed(s, ri)
+    if kind == KYBER:
+        return kyber.completed(s, ri)
     return False
 
 
@@ -63,6 +69,8 @@ def timer_fired(s, d):
         cfq.timer_fired(s, d)
     elif kind == BFQ:
         bfq.timer_fired(s, d)
+    elif kind == KYBER:
+        kyber.timer_fired(s, d)
 
 
 @jit
@@ -76,6 +84,8 @@ def merge_list(s, d, task, op, flags):
         return bfq.merge_list(s, d, task, op, flags)
     if kind == DEADLINE or kind == MQ_DEADLINE:
         return deadline.merge_list(s, d, task, op)
+    if kind == KYBER:
+        return kyber.merge_list(s, d, op)
     return s.devices[d].fifo
 
 
@@ -91,6 +101,8 @@ def withdraw(s, ri):
     elif kind == DEADLINE or kind == MQ_DEADLINE:
         deadline.withdraw(s, ri)
         deadline.merged_away(s, ri)
+    elif kind == KYBER:
+        kyber.withdraw(s, ri)
     else:
         fifo.withdraw(s, ri)
 
@@ -146,4 +158,6 @@ def tag_limit(s, d, op, flags):
     out_of_line()
     if s.devices[d].scheduler == BFQ:
         return bfq.tag_limit(s, d, op, flags)
+    if s.devices[d].scheduler == KYBER:
+        return kyber.tag_limit(s, d, op, flags)
     return s.devices[d].nr_requests
