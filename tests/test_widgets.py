@@ -94,7 +94,7 @@ def test_the_story_of_the_thread(explorer):
 
 def test_the_schedulers_follow_the_kernel(explorer):
     explorer.controls["kernel"].value = "5.10"
-    assert explorer.controls["scheduler"].options == ("none", "bfq", "mq-deadline")
+    assert explorer.controls["scheduler"].options == ("none", "bfq", "mq-deadline", "kyber")
     assert said(explorer) == "cfq does not exist in kernel 5.10, so the scheduler is now mq-deadline."
     assert explorer.machine.host == fitted_host("5.10", explorer.machine.host.speed)
     explorer.controls["kernel"].value = "4.4"

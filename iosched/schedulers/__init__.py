@@ -42,7 +42,7 @@ def name_of(tunables: object) -> str:
 
 
 def available(kernel: Kernel) -> list[str]:
-    """Schedulers that a kernel version has.
+    """Schedulers that a kernel version has; kyber from the version on whose controller is modelled.
 
     >>> available(Kernel("5.10"))
     ['none', 'bfq', 'mq-deadline', 'kyber']
@@ -50,7 +50,7 @@ def available(kernel: Kernel) -> list[str]:
     return [
         n
         for n, (_, _, _, first, gone) in SCHEDULERS.items()
-        if kernel >= first and not (gone != "7.0" and kernel >= gone)
+        if kernel >= (NEW_KYBER if n == "kyber" else first) and not (gone != "7.0" and kernel >= gone)
     ]
 
 
@@ -66,17 +66,17 @@ def scheduler(value: object, kernel: Kernel) -> object:
             raise unknown("scheduler", value, available(kernel))
         value = SCHEDULERS[value][0]()
     name = name_of(value)
+    if isinstance(value, Kyber) and kernel >= "4.12" and kernel < NEW_KYBER:
+        raise ScenarioError(
+            f"scheduler: kyber of kernel {kernel} has another controller, which is not modelled; give kernel "
+            f"{NEW_KYBER} or later."
+        )
     if name not in available(kernel):
         raise ScenarioError(
             f"scheduler: {name!r} does not exist in kernel {kernel}; allowed: {', '.join(available(kernel))}."
         )
     if isinstance(value, BFQ):
         value.check_version(kernel)
-    if isinstance(value, Kyber) and kernel < NEW_KYBER:
-        raise ScenarioError(
-            f"scheduler: kyber of kernel {kernel} has another controller, which is not modelled; give kernel "
-            f"{NEW_KYBER} or later."
-        )
     for f in fields(value):  # type: ignore[arg-type]
         since = SINCE.get(f.name)
         if since and getattr(value, f.name) is not None and kernel < since:
