@@ -339,6 +339,11 @@ def test_files_have_to_fit_on_the_disk():
         on(replace(device, capacity_GB=0.1), io.workloads.dd(count=1, partition=15))
 
 
+def test_the_closed_form_of_dd_refuses_a_disk():
+    with pytest.raises(ScenarioError, match="do not all take the same time"):
+        io.closed_form(io.Machine(device=io.devices.wd5000lplx()), io.workloads.dd())
+
+
 def test_a_scenario_file_can_name_a_disk(tmp_path):
     path = tmp_path / "disk.toml"
     path.write_text('[machine.device]\nkind = "st500lm012"\nncq_age_ms = 50\n[[job]]\ncount = 1\n')
