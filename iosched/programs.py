@@ -470,7 +470,7 @@ def lay_out_files(s: State, scenario: Scenario) -> None:
         growing = [i for i in rows if i not in laid_out and i not in cached]
         first = partition * place.size + place.files
         end = place_files(s, scenario, growing, first, alternate=not raw and len(growing) > 1)
-        end = place_files(s, scenario, cached + laid_out, end, alternate=False)
+        end = place_files(s, scenario, laid_out + cached, end, alternate=False)
         if end - partition * place.size > place.end:
             room = (place.end - place.files) * 512
             job = scenario.jobs[rows[0]]

@@ -50,7 +50,6 @@ def fill_writeback(s: State, scenario: Scenario, groups: list[str]) -> None:
     row.clean_ns = round(machine.host.scaled("clean_us") * c.USEC)
     row.written_ns = round(machine.host.scaled("written_us") * c.USEC)
     row.flushers = len(groups)
-    row.busy_tasks = len(groups) + sum(is_cached(job) for job in scenario.jobs)
     row.ratelimit = row.balanced = row.bandwidth = row.average = throttle.FIRST_RATE
     row.bio_pages = machine.device.max_sectors_kb * 1024 // c.PAGE
     if machine.version < "5.1" and not isinstance(machine.filesystem, Raw):

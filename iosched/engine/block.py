@@ -35,7 +35,7 @@ from .jit import jit, out_of_line
 from .lists import insert_sorted, pop_front, push_back, remove, successor_of
 from .pool import add_bio, get_request, has_tag, put_request, return_tag, take_tag, wait_list
 from .trace import record
-from .wakeups import cpu_burst, interrupt, wake, wake_first
+from .wakeups import interrupt, kernel_burst, wake, wake_first
 
 PLUG_REQUESTS = 32  # the plug empties itself at this many requests (spec section 5)
 PLUG_SECTORS = 256  # or behind a request of this size
@@ -295,7 +295,7 @@ def schedule_run(s, d):
     dev = s.devices[d]
     if dev.run_pending == 0:
         dev.run_pending = 1
-        schedule(s, cpu_burst(s, s.sim[0].wakeup_ns), EV_RUN, d)
+        schedule(s, kernel_burst(s, s.sim[0].wakeup_ns), EV_RUN, d)
 
 
 @jit

@@ -19,6 +19,7 @@ from .codes import (
     PIECE,
     READ,
     SHORTEST,
+    TURNS,
     WRITE,
 )
 from .jit import jit, out_of_line
@@ -119,6 +120,7 @@ def finish(s, d):
     done = k.serving
     k.serving = NONE
     k.stopped_at = k.until
+    k.wrote_piece = int(done == PIECE)
     if done == PIECE:
         disk_cache.piece_written(s, d)
         admit(s, d)
@@ -190,10 +192,12 @@ def cost_of(s, d, row, op):
 
 @jit
 def destages(s, d, ri, n):
-    """Does the piece at node `n` go before the command (or NONE)? A flush and an aged write that waits for room say
+    """Does the piece at node `n` go before the command (or NONE)? Where they take turns, one goes after the other. A flush and an aged write that waits for room say
     yes; without commands a disk whose cache is less than half full waits until it is quiet; beside them it is a
     matter of rank."""
     k = s.disks[d]
+    if k.rank == TURNS and ri != NONE:
+        return k.wrote_piece == 0
     if k.flush != NONE or k.rank == BEFORE:
         return True
     w = s.lists[k.waiting].head

@@ -3,7 +3,7 @@
 from numba import types
 
 from ..schedulers import policy
-from . import block, dirty, disk, iolatency, pagecache, tasks, wbt
+from . import block, dirty, disk, fair, iolatency, pagecache, tasks, wbt
 from .account import account
 from .clock import drop_first, first_timer
 from .codes import (
@@ -72,7 +72,10 @@ def _loop(s, stop_at, budget):
         sim.now = at
         if fires:
             s.timers[timer].at = NEVER
-            fire(s, timer // TIMERS_PER_DEVICE)
+            if timer < sim.first_cpu_timer:
+                fire(s, timer // TIMERS_PER_DEVICE)
+            else:
+                compute(s, timer - sim.first_cpu_timer)
             continue
         first = s.heap[0]
         kind = first.kind
@@ -102,6 +105,15 @@ def fire(s, d):
     """A scheduler's timer ran out: its rule first, then a dispatch by kblockd."""
     policy.timer_fired(s, d)
     block.schedule_run(s, d)
+
+
+@jit
+def compute(s, k):
+    """A processor looks at its task, which goes on if it is done computing."""
+    task = fair.look(s, k)
+    if task != NONE:
+        tasks.run_task(s, task)
+        fair.go_on(s, k)
 
 
 @jit

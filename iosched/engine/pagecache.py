@@ -22,7 +22,7 @@ from .codes import (
 from .dirty import dirty_pages, keep_time, take_pages, to_the_end
 from .jit import jit, out_of_line
 from .places import extent_end, place_of
-from .wakeups import busy_burst
+from .wakeups import compute
 
 CHUNK = 1024  # pages: a chunk is a multiple of 4 MiB
 BIOS_A_TURN = 256
@@ -74,7 +74,7 @@ def pay(s, task):
     """Compute for as long as the task owes."""
     t = s.tasks[task]
     t.state = T_YIELDED
-    schedule(s, busy_burst(s, t.owed), EV_TASK, task)
+    compute(s, task, t.owed)
     t.owed = 0
 
 

@@ -72,6 +72,7 @@ def allocate(
     Node numbers: request `i` owns 2i (by sector) and 2i+1 (by arrival), then one a CFQ queue, one a CFQ group, one
     a BFQ entity and two more a BFQ queue, one a task, and one an extent of a disk's write cache at the very end.
     """
+    fair_cpus = min(cpus, n_tasks) if n_flushers else 0
     cfq_devices = n_devices if with_cfq else 0
     n_cfq_queues = cfq_devices * (2 * n_tasks + cfq_state.ASYNC_SLOTS * n_groups)
     n_cfq_groups = cfq_devices * n_groups
@@ -90,7 +91,7 @@ def allocate(
         "extents": n_extents,
         "segments": n_segments,
         "heap": n_tasks + n_requests + 3 * n_devices + n_journals + n_flushers + 8,
-        "timers": n_devices * TIMERS_PER_DEVICE,
+        "timers": n_devices * TIMERS_PER_DEVICE + fair_cpus,
         "tasks": n_tasks,
         "seconds": n_seconds,
         "files": n_files,
@@ -138,11 +139,14 @@ def allocate(
     sim = s.sim[0]
     sim.n_devices, sim.n_tasks, sim.n_requests, sim.n_groups = n_devices, n_tasks, n_requests, n_groups
     sim.n_files = n_files
-    sim.n_timers, sim.n_cfq_queues = n_devices * TIMERS_PER_DEVICE, n_cfq_queues
+    sim.first_cpu_timer = n_devices * TIMERS_PER_DEVICE
+    sim.n_timers, sim.n_cfq_queues = sim.first_cpu_timer + fair_cpus, n_cfq_queues
+    sim.fair_cpus, sim.fair = fair_cpus, min(cpus, 8).bit_length() if fair_cpus else 0
     sim.n_bfq_queues, sim.n_bfq_groups, sim.first_bfq_node = n_bfq_queues, n_bfq_groups, first_bfq_node
     sim.first_task_node = first_task_node
     if trace_rows:
         sim.trace_margin, sim.trace_rows = margin, trace_rows + margin
+    s.processors.running = NONE
     s.devices.flush_running = s.devices.idle_row = NONE
     s.tasks.file = s.tasks.journal = s.tasks.stream = s.tasks.slot = s.tasks.awaited = s.tasks.climb = NONE
     s.tasks.cleaning = s.tasks.flusher = s.files.flusher = s.files.waiter = s.wbt.oldest_read = NONE

@@ -5,11 +5,10 @@ sequential reader finds there is what readahead brought. Source: spec block-laye
 """
 
 from . import block, iolatency, slots
-from .clock import schedule
-from .codes import EV_TASK, F_RAHEAD, NONE, PAGE, PAGE_SECTORS, READ, T_WAIT_SLOT, T_YIELDED
+from .codes import F_RAHEAD, NONE, PAGE, PAGE_SECTORS, READ, T_WAIT_SLOT
 from .jit import jit, out_of_line
 from .places import extent_end, place_of
-from .wakeups import fair_burst
+from .wakeups import compute_behind
 
 PAGES_A_BURST = 4  # after so many pages another task may have the processor
 MULTIPLIER, MODULUS = 48_271, 2_147_483_647  # Park and Miller's generator: no product leaves 64 bits
@@ -80,7 +79,7 @@ def buffered_read(s, task, nbytes):
         if st.allocated < st.end and st.ahead_ns > 0:
             pages = min(st.end - st.allocated, PAGES_A_BURST)
             st.allocated += pages
-            compute(s, task, st.ahead_ns * pages)
+            compute_behind(s, task, st.ahead_ns * pages)
             return False
         if st.sent < st.end and not send_window(s, task):
             return False
@@ -113,15 +112,8 @@ def buffered_read(s, task, nbytes):
         f.position += size
         st.left -= size
         if st.copy_ns > 0:
-            compute(s, task, st.copy_ns * size // PAGE)
+            compute_behind(s, task, st.copy_ns * size // PAGE)
             return False
-
-
-@jit
-def compute(s, task, length):
-    """Go on after so many ns of processor time."""
-    s.tasks[task].state = T_YIELDED
-    schedule(s, fair_burst(s, task, length, s.caches[s.tasks[task].dev].busy_tasks), EV_TASK, task)
 
 
 @jit

@@ -14,7 +14,8 @@ from .columns import columns
 SIM = columns(
     "now epoch seq heap_n events live error cpus wakeup_ns request_ns free_request free_bio requests_made trace_on "
     "trace_n trace_rows trace_margin n_devices n_tasks n_requests n_groups n_timers n_cfq_queues n_bfq_queues "
-    "n_bfq_groups first_bfq_node first_task_node tick_ns n_files"
+    "n_bfq_groups first_bfq_node first_task_node tick_ns n_files "
+    "fair fair_cpus first_cpu_timer runnable least_vruntime"
 )
 DEVICE = columns(
     "scheduler legacy asynchronous_run servers depth completion_ns sector_ps flush_ns write_cache fua rotational "
@@ -29,7 +30,7 @@ DISK = columns(
     "turn_ns drawn_delay generator settle_ns root_ns linear_ns heads head_switch_ns track_switch_ns zones_n "
     "sectors overlaps choice age_ns read_grace_ns write_grace_ns write_ps copy_ps bus_ps ack_ns bus_free_at queue "
     "at_sector at_radius at_cylinder at_track stopped_at serving until look_at last_arrival "
-    "cache_sectors held dirty waiting free_extent piece_sectors piece rank quiet_ns flush "
+    "cache_sectors held dirty waiting free_extent piece_sectors piece wrote_piece rank quiet_ns flush "
     "segments_n segment_sectors ahead ahead_from ahead_at ahead_to uses taken written overwritten destage_ns hits"
 )
 ZONE = columns("first sectors track_sectors sector_ps unwound radius radius_span cylinder")
@@ -42,7 +43,7 @@ TASK = columns(
     "pc state outstanding group dev file journal plugged plug_list left ioprio ioclass op_start done_ops done_bytes "
     "latency_sum latency_max latency_min end step first_step n_steps counting_from stop_at first_second n_seconds "
     "stream slot awaited climb asked_at writing copying copied_free dirtied dirty_share paused_at "
-    "cleaning flusher wbt_place owed fair_at wbt_flags batch_left batch_until"
+    "cleaning flusher wbt_place owed need nap queued computing vruntime wbt_flags batch_left batch_until"
 )
 OP = columns("code a b")
 STEP = columns("dirty counted operations rewrite sets_time")
@@ -67,7 +68,7 @@ STREAM = columns(
 SLOT = columns("task left start next end")
 CACHE = columns(
     "dirty writeback dirtied written background limit expire interval bio_pages dirty_ns clean_ns written_ns "
-    "flushers busy_tasks ratelimit balanced bandwidth average updated_at dirtied_before "
+    "flushers ratelimit balanced bandwidth average updated_at dirtied_before "
     "written_before slept_at pauses paused_ns"
 )
 FLUSHER = columns("task dev file left paid turns timer periodic")
@@ -85,7 +86,7 @@ GROUP = columns("parent")
 POOL = columns("sync asynchronous waiters_sync waiters_async")
 IDLE = columns("windows total_ns held_ns empty_ns fired fired_held")
 COUNT = columns("n")
-PROCESSOR = columns("free_at background busy")
+PROCESSOR = columns("free_at background running since ran gives_way deciding interrupted_until")
 TRACE = columns("at kind task request place length cmd_flags dev")
 
 # every table of a State, in the order in which compiled code finds their addresses

@@ -80,7 +80,7 @@ from .files import allocate_blocks, dirty_inode
 from .jit import jit, out_of_line
 from .places import extent_end, place_of
 from .trace import record
-from .wakeups import cpu_burst
+from .wakeups import compute
 
 OTHER_BLOCKS = 3  # metadata blocks of other files' changes since the flush before: the log writes of a real 5.6.4 after
 # new files hold 7 to 10 blocks besides the descriptor, mostly 8, of which 5 are the flushed file's own
@@ -119,7 +119,7 @@ def run_task(s, task):
         if code == OP_CPU:
             t.pc += 1
             if op.a > 0:
-                schedule(s, cpu_burst(s, op.a), EV_TASK, task)
+                compute(s, task, op.a)
                 return
         elif code == OP_WAIT:
             t.pc += 1
@@ -238,7 +238,7 @@ def run_task(s, task):
             t.pc += 1
             length = next_step(s, task, op.a)
             if length > 0:
-                schedule(s, cpu_burst(s, length), EV_TASK, task)
+                compute(s, task, length)
                 return
         elif code == OP_STEP_WRITE:
             t.pc += 1

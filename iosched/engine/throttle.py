@@ -8,10 +8,10 @@ One device takes part in the writeback, so its share of the thresholds is the wh
 that the limit which decays slowly towards them is the dirty threshold itself.
 """
 
+from . import fair
 from .clock import schedule
 from .codes import EV_TASK, MSEC, NEVER, SEC, T_YIELDED
 from .jit import jit, out_of_line
-from .wakeups import busy_burst
 
 ONE = 1024  # of the position ratio
 FIRST_RATE = 25_600  # pages a second: 100 MB/s, until something is measured
@@ -181,14 +181,16 @@ def sleep(s, task, now, ticks):
     t = s.tasks[task]
     c = s.caches[t.dev]
     t.state = T_YIELDED
-    if t.owed > 0:
-        now = busy_burst(s, t.owed) // s.sim[0].tick_ns
-        t.owed = 0
+    if t.owed > 0 and s.sim[0].fair != 0:
+        t.nap = ticks
+        fair.run_for(s, task, t.owed)
+    else:
+        schedule(s, (now + ticks + 1) * s.sim[0].tick_ns, EV_TASK, task)
+    t.owed = 0
     wakes_at = (now + ticks + 1) * s.sim[0].tick_ns
     c.slept_at = s.sim[0].now
     c.pauses += 1
     c.paused_ns += wakes_at - s.sim[0].now
-    schedule(s, wakes_at, EV_TASK, task)
 
 
 @jit

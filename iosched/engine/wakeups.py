@@ -1,16 +1,16 @@
 """CPU time and the waking of tasks.
 
 A woken task runs `wakeup_ns` later; the CPU operation that it wakes up to is added to the same burst, so that a wake-up
-costs one event. With `cpus` > 0 bursts queue for a processor, first come first served.
+costs one event. With `cpus` > 0 bursts queue for a processor, first come first served; where buffered writers compute
+for long, as CFS has it (`fair.py`).
 """
 
+from . import fair
 from .clock import schedule
 from .codes import EV_TASK, NONE, OP_CPU, T_DONE, T_READY, T_YIELDED, TR_WAKE
 from .jit import jit
 from .lists import pop_front
 from .trace import record
-
-CREDIT = 3_000_000  # ns: no more of the share that a task did not use while it slept is kept for it (recalled)
 
 
 @jit
@@ -32,7 +32,7 @@ def cpu_burst(s, length):
     p = s.processors[soonest(s)]
     waits = still_waiting(sim, p)
     p.free_at = sim.now + waits + length
-    return p.free_at - p.background - p.busy
+    return p.free_at - p.background
 
 
 @jit
@@ -45,64 +45,61 @@ def background_burst(s, length):
     waits = still_waiting(sim, p)
     p.background += length
     p.free_at = sim.now + waits + length
-    return p.free_at - p.busy
-
-
-@jit
-def busy_burst(s, length):
-    """The same for a task that wants the whole processor, a buffered writer or the flusher: one that sleeps in between
-    has used less than its share, and goes ahead of it."""
-    sim = s.sim[0]
-    if sim.cpus == 0:
-        return sim.now + length
-    p = s.processors[soonest(s)]
-    waits = still_waiting(sim, p)
-    p.busy += length
-    p.free_at = sim.now + waits + length
     return p.free_at
 
 
 @jit
-def fair_burst(s, task, length, others):
-    """A background burst beside `others` that want the whole processor: ahead of them as long as the task has had less
-    than its share, and not faster than its share after that."""
-    sim = s.sim[0]
-    at = background_burst(s, length)
-    if sim.cpus == 0 or others == 0 or s.processors[soonest(s)].busy == 0:
-        return at
-    t = s.tasks[task]
-    t.fair_at = max(t.fair_at, sim.now - CREDIT) + length * (others + sim.cpus) // sim.cpus
-    return max(at, t.fair_at)
+def still_waiting(sim, p):
+    """Nanoseconds of work that the processor has before it; what is done is taken off the background last."""
+    waits = max(p.free_at - sim.now, 0)
+    p.background = min(p.background, waits)
+    return waits
 
 
 @jit
-def still_waiting(sim, p):
-    """Nanoseconds of work that the processor has before it; what is done is taken off the lesser kinds last."""
-    waits = max(p.free_at - sim.now, 0)
-    p.busy = min(p.busy, waits)
-    p.background = min(p.background, waits - p.busy)
-    return waits
+def compute(s, task, length):
+    """The task goes on after a burst of `length` ns."""
+    if s.sim[0].fair != 0:
+        fair.run_for(s, task, length)
+    else:
+        schedule(s, cpu_burst(s, length), EV_TASK, task)
+
+
+@jit
+def compute_behind(s, task, length):
+    """The same for work behind which nobody who wakes up has to wait."""
+    s.tasks[task].state = T_YIELDED
+    if s.sim[0].fair != 0:
+        fair.run_for(s, task, length)
+    else:
+        schedule(s, background_burst(s, length), EV_TASK, task)
+
+
+@jit
+def kernel_burst(s, length):
+    """When a burst of a kernel worker of high priority is over."""
+    if s.sim[0].fair != 0:
+        return fair.steal(s, length)
+    return cpu_burst(s, length)
 
 
 @jit
 def interrupt(s, length):
     """A completion took `length` ns of a processor just now: work that is running there ends later by as much."""
     sim = s.sim[0]
-    if sim.cpus == 0:
-        return
-    p = s.processors[soonest(s)]
-    if p.free_at > sim.now:
-        p.free_at += length
+    if sim.fair != 0:
+        fair.steal(s, length)
+    elif sim.cpus > 0:
+        p = s.processors[soonest(s)]
+        if p.free_at > sim.now:
+            p.free_at += length
 
 
 @jit
 def interrupt_work(s, length):
     """Work of `length` ns that an interrupt does on a processor from now on, before any task has it again."""
-    sim = s.sim[0]
-    if sim.cpus == 0:
-        return
-    p = s.processors[soonest(s)]
-    p.free_at = sim.now + still_waiting(sim, p) + length
+    if s.sim[0].fair != 0:
+        fair.steal(s, length)
 
 
 @jit
@@ -118,7 +115,7 @@ def wake(s, task):
         length += op.a
         t.pc += 1
     record(s, TR_WAKE, task, NONE, 0, 0, 0, 0)
-    schedule(s, cpu_burst(s, length), EV_TASK, task)
+    compute(s, task, length)
 
 
 @jit

@@ -15,6 +15,7 @@ from ..devices import Disk, hdd_model, simblk_disk
 MODEL = re.compile(r"(?:simblk|null_hddmodel)_\w+:(.*)")
 TUNABLE = re.compile(r"hdd\w*=\d+")
 COPIED_MBs = 2440.0  # 4.19's memory-backed null_blk: 128 KiB took 52 us longer than 4 KiB under noop
+DESTAGE = {"1": "equal", "2": "turns"}
 HALVES_GB = 8.589934592  # `null+hdd_model`
 
 
@@ -56,6 +57,8 @@ def _hdd_model(words: dict[str, str]) -> dict[str, object]:
         options |= _seeks(words["hdd_seek_min_us"], words["hdd_seek_max_us"])
     if float(words.get("hdd_wcache_kb", 0)):
         options |= {"write_cache": True, "cache_kb": int(words["hdd_wcache_kb"])}
+    if "hdd_destage" in words:
+        options["destage"] = DESTAGE[words["hdd_destage"]]
     return options
 
 

@@ -189,12 +189,11 @@ def device_of(row: dict[str, str], kernel: Kernel) -> ConstantTime:
     except (KeyError, ValueError) as error:
         raise Unmodelled(f"device {row['device']!r}: its parameters are incomplete or no numbers ({error})") from None
     if disk is not None:
-        if "hdd_destage" in row.get("other_tunables", ""):
-            raise Unmodelled("other_tunables 'hdd_destage' is a policy without a description")
         return replace(
             disk,
             queue_depth=int(_number(row.get("hw_queue_depth") or "32", "hw_queue_depth")),
             rotational=bool(_flag(row, "rotational", 1)),
+            read_ahead_kb=read_ahead_kb(row),
         )
     reads = reader_jobs(row) is not None or writer_jobs(row) is not None
     channels = channels_of(row) if reads else None
