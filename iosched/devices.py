@@ -39,6 +39,8 @@ class ConstantTime:
     )
     queue_depth: int = knob(32, "commands the device accepts (NCQ depth, hardware tags)", "commands", 1, 65536,
                             integer=True, sysfs="device/queue_depth", slider=(1, 64, "log"))  # fmt: skip
+    tells_depth: bool = knob(True, "the driver tells writeback throttling its depth (SCSI, so SATA; null_blk and NVMe do "
+                             "not, then nr_requests stands for it)")  # fmt: skip
     rotational: bool = knob(True, "queue/rotational", sysfs="queue/rotational")
     write_cache: bool = knob(False, "a write-back cache that the kernel sees", sysfs="queue/write_cache")
     flush_us: float | None = knob(None, "time of a cache flush; None: as any command", "us", 0.001, 1e9, optional=True)
@@ -236,7 +238,7 @@ def null(completion_us: float = 100.0, queue_depth: int = 32, **options: object)
     >>> null(completion_us=50, rotational=False).completion_us
     50
     """
-    return _build(ConstantTime, completion_us=completion_us, queue_depth=queue_depth, **options)
+    return _build(ConstantTime, **({"tells_depth": False, "completion_us": completion_us, "queue_depth": queue_depth} | options))
 
 
 def single(completion_us: float = 100.0, queue_depth: int = 32, **options: object) -> ConstantTime:
@@ -265,7 +267,8 @@ def nvme(**options: object) -> Channels:
     >>> nvme(queue_depth=1023).servers
     8
     """
-    preset = {"completion_us": 70.0, "bandwidth_MBs": 400.0, "servers": 8, "queue_depth": 256, "rotational": False}
+    preset = {"completion_us": 70.0, "bandwidth_MBs": 400.0, "servers": 8, "queue_depth": 256, "rotational": False,
+              "tells_depth": False}  # fmt: skip
     return _build(Channels, **(preset | options))
 
 
@@ -316,7 +319,8 @@ def m4_ssd(**options: object) -> Disk:
 
 _MODEL = {"seek_settle_ms": 0.5, "seek_root_ms": 14.5, "zones_MBs": 150.0, "heads": 1, "head_switch_ms": 0.0,
           "track_switch_ms": 0.0, "segments": 0, "command_overlap": False, "write_cache": False,
-          "read_grace_us": FOREVER_US, "flush_queueable": True, "capacity_GB": 34.359738368}  # fmt: skip
+          "read_grace_us": FOREVER_US, "flush_queueable": True, "tells_depth": False,
+          "capacity_GB": 34.359738368}  # fmt: skip
 
 
 def hdd_model(**options: object) -> Disk:

@@ -468,9 +468,11 @@ def lay_out_files(s: State, scenario: Scenario) -> None:
         cached = [i for i in rows if is_cached(scenario.jobs[i])]
         laid_out = [i for i in laid_out if i not in cached]
         growing = [i for i in rows if i not in laid_out and i not in cached]
-        first = partition * place.size + place.files
+        room = place.end - sum(sectors_of(scenario.jobs[i]) for i in rows)
+        first = partition * place.size + max(min(place.files, room // EXTENT_SECTORS * EXTENT_SECTORS), 0)
         end = place_files(s, scenario, growing, first, alternate=not raw and len(growing) > 1)
-        end = place_files(s, scenario, laid_out + cached, end, alternate=False)
+        end = place_files(s, scenario, laid_out, end, alternate=False)
+        end = place_files(s, scenario, cached, end, alternate=False)
         if end - partition * place.size > place.end:
             room = (place.end - place.files) * 512
             job = scenario.jobs[rows[0]]

@@ -94,7 +94,8 @@ def fill_wbt(s: State, machine: Machine) -> None:
     target = round(machine.wbt_target_us * c.USEC)
     s.devices[0].wbt = int(target > 0)
     w = s.wbt[0]
-    w.target, w.queue_depth = target, machine.device.queue_depth
+    known = machine.device.tells_depth
+    w.target, w.queue_depth = target, machine.device.queue_depth if known else int(s.devices[0].nr_requests)
     getattr(wbt.set_depth, "py_func", wbt.set_depth)(w)
 
 

@@ -4,7 +4,7 @@ Source: spec block-layer sections 0, 5 and 8.
 """
 
 from ..schedulers import policy
-from . import device, dirty, flush, iolatency, slots, wbt
+from . import device, dirty, flush, iolatency, journal, slots, wbt
 from .account import account
 from .clock import schedule
 from .codes import (
@@ -415,8 +415,11 @@ def end_request(s, ri):
             dirty.bio_done(s, r.dev, b.file, b.nr, r.cmd_flags)
         if b.slot != NONE:
             slots.drop(s, b.slot)
-        if t.outstanding == 0 and t.state == T_WAIT_IO:
-            wake(s, b.task)
+        if t.outstanding == 0:
+            if journal.writes_log(s, b.task):
+                journal.log_written(s, t.journal)
+            if t.state == T_WAIT_IO:
+                wake(s, b.task)
         following = b.next
         b.next = sim.free_bio
         sim.free_bio = bi

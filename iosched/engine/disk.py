@@ -192,7 +192,7 @@ def cost_of(s, d, row, op):
 
 @jit
 def destages(s, d, ri, n):
-    """Does the piece at node `n` go before the command (or NONE)? Where they take turns, one goes after the other. A flush and an aged write that waits for room say
+    """Does the piece at node `n` go before the command (or NONE)? Where they take turns, one follows the other. A flush and an aged write that waits for room say
     yes; without commands a disk whose cache is less than half full waits until it is quiet; beside them it is a
     matter of rank."""
     k = s.disks[d]

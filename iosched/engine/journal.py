@@ -7,7 +7,7 @@ device stands in their programs (`iosched/programs.py`), what they know of trans
 from .codes import NONE, T_SLEEP
 from .jit import jit
 from .lists import push_back, remove
-from .wakeups import wake
+from .wakeups import wake, wake_first
 
 TAGS_PER_DESCRIPTOR = 250  # metadata blocks that one 4 KiB descriptor block of jbd2 can name
 
@@ -57,6 +57,40 @@ def take_transaction(s, ji):
     j.blocks = buffers + (buffers + TAGS_PER_DESCRIPTOR - 1) // TAGS_PER_DESCRIPTOR
     j.sent = 0
     j.commits += 1
+
+
+@jit
+def is_logged(s, fi):
+    """Is the file's inode block just being written to the log? Who wants to change it waits for that (recalled; the
+    longest writes of the mixed rows are as long as a log write takes to get through the queues)."""
+    f = s.files[fi]
+    j = s.journals[f.journal]
+    return j.logging != 0 and f.tid == j.committing
+
+
+@jit
+def writes_log(s, task):
+    """Is this the journal's task, with log blocks under way?"""
+    t = s.tasks[task]
+    if t.journal == NONE:
+        return False
+    j = s.journals[t.journal]
+    return j.logging != 0 and j.task == task
+
+
+@jit
+def wait_for_log(s, task, ji):
+    """Put a writer in the list of those who wait for the log blocks."""
+    push_back(s, s.journals[ji].writers, s.sim[0].first_task_node + task)
+
+
+@jit
+def log_written(s, ji):
+    """The log blocks of the committing transaction are on the device."""
+    j = s.journals[ji]
+    j.logging = 0
+    while s.lists[j.writers].count > 0:
+        wake_first(s, j.writers)
 
 
 @jit

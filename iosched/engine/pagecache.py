@@ -15,6 +15,7 @@ from .codes import (
     PAGE,
     PAGE_SECTORS,
     T_SLEEP,
+    T_WAIT_COMMIT,
     T_WAIT_PAGES,
     T_YIELDED,
     WRITE,
@@ -45,6 +46,13 @@ def cached_write(s, task, nbytes):
     f = s.files[t.file]
     c = s.caches[t.dev]
     if t.writing == 0:
+        if journal.is_logged(s, t.file):
+            if t.owed > 0:
+                pay(s, task)
+            else:
+                t.state = T_WAIT_COMMIT
+                journal.wait_for_log(s, task, f.journal)
+            return False
         t.writing = 1
         t.copying = nbytes
         t.copied_free = PAGE
@@ -111,6 +119,12 @@ def send_pages(s, task, fi, most, flags):
     j = s.journals[f.journal]
     new = f.delayed != 0 and f.taken < f.length
     place = j.allocated
+    if new and journal.is_logged(s, fi):
+        wbt.hand_back(s, task)
+        block.unplug(s, t.dev, task)
+        t.state = T_WAIT_COMMIT
+        journal.wait_for_log(s, task, f.journal)
+        return NONE
     if not new:
         pages = min(pages, max((extent_end(f, start * PAGE) - start * PAGE) // PAGE, 1))
         place = place_of(f, start * PAGE)

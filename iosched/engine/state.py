@@ -174,7 +174,7 @@ LIST_COLUMNS = {
     "disks": "queue dirty waiting",
     "tasks": "plug_list",
     "pools": "waiters_sync waiters_async",
-    "journals": "waiters",
+    "journals": "waiters writers",
     "latency": "waiters",
     "wbt": "waiters",
     "deadline_class": "sorted_read sorted_write fifo_read fifo_write",

@@ -54,7 +54,7 @@ FILE = columns(
 )
 JOURNAL = columns(
     "first sectors head running committing committed requested mask inodes others blocks sent commits task waiters "
-    "interval timer ordered_left allocated"
+    "interval timer ordered_left allocated logging writers"
 )
 REQUEST = columns(
     "serial dev task op sector nr cmd_flags bios last_bio queue steps start issued earliest data_done shares_flush "

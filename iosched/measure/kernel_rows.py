@@ -208,6 +208,7 @@ def device_of(row: dict[str, str], kernel: Kernel) -> ConstantTime:
         queue_depth=int(_number(row.get("hw_queue_depth") or "32", "hw_queue_depth")),
         rotational=bool(_flag(row, "rotational", 1)),
         write_cache=bool(write_cache),
+        tells_depth=row["device"] == "scsi_debug",
         fua=kernel >= "5.0",
         max_sectors_kb=largest_kb(row),
         read_ahead_kb=read_ahead_kb(row),

@@ -38,7 +38,7 @@ def writer_jobs(row: dict[str, str]) -> list[Fio] | None:
         seconds = SECONDS.get(row.get("batch", "")[:2], 8)
         return [
             fio("read", 131072, "700M", runtime=seconds - 2, loops=1, start=2, name="reader"),
-            fio("write", 2**20, "1G", runtime=seconds, name="writer", fdatasync=0),
+            fio("write", 2**20, "1300M", runtime=seconds, name="writer", fdatasync=0),
         ]
     return None
 
