@@ -10,7 +10,7 @@ from iosched.measure.disk_rows import disk_of
 from iosched.validate import validate_kernel
 
 TABLE = data_file("kernel/disks.csv")
-ROW = {"other_tunables": "", "scheduler": "noop"}
+ROW = {"other_tunables": "", "scheduler": "noop", "workload": "dd_dsync_bs512_n9"}
 
 
 @pytest.fixture(scope="module")

@@ -202,7 +202,7 @@ def destages(s, d, ri, n):
         return True
     w = s.lists[k.waiting].head
     if w != NONE and aged(s, d, w >> 1):
-        return ri == NONE or s.requests[w >> 1].issued < s.requests[ri].issued
+        return not aged(s, d, ri)
     if ri == NONE:
         return w != NONE or 2 * k.held > k.cache_sectors or quiet(s, d)
     if k.rank != EQUAL or k.choice == IN_ORDER or aged(s, d, ri):

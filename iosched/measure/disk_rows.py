@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from ..devices import Disk, hdd_model, simblk_disk
+from .writer_rows import MIXED
 
 MODEL = re.compile(r"(?:simblk|null_hddmodel)_\w+:(.*)")
 TUNABLE = re.compile(r"hdd\w*=\d+")
@@ -36,7 +37,8 @@ def disk_of(row: dict[str, str]) -> Disk | None:
         # from the end of the log's blocks to the commit block's issue pass 16 us under noop and 32 us under CFQ (their
         # event logs), on either side of the 20 us within which the model's contiguous write goes on
         grace = 0.0 if row["scheduler"] in ("cfq", "bfq") else 20.0
-        return hdd_model(capacity_GB=HALVES_GB, copy_MBs=COPIED_MBs, write_grace_us=grace, **_hdd_model(words))
+        size = HALVES_GB / 2 if row["workload"] == MIXED else HALVES_GB
+        return hdd_model(capacity_GB=size, copy_MBs=COPIED_MBs, write_grace_us=grace, **_hdd_model(words))
     if words.get("hdd") == "2":
         return hdd_model(**_hdd_model(words))
     return None

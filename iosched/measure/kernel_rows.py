@@ -24,7 +24,7 @@ from ..schedulers import SCHEDULERS, with_tunables
 from ..workloads import Job, dbench, dd
 from .disk_rows import TUNABLE, disk_of
 from .reader_rows import LATENCY_TARGET, channels_of, reader_jobs, target_of
-from .writer_rows import WORDS, largest_kb, memory_of, read_ahead_kb, wbt_of, writer_jobs
+from .writer_rows import FORTY, FORTY_DIRTY_US, WORDS, largest_kb, memory_of, read_ahead_kb, wbt_of, writer_jobs
 
 REQUIRED = ("kernel", "device", "completion_us", "scheduler", "filesystem", "workload")
 METRICS = ("time_per_write_us", "throughput_MBs", "read_clat_mean_us", "lat_mean_us",
@@ -94,7 +94,7 @@ class Unmodelled(Exception):
 def read_kernel_csv(path: str | Path) -> tuple[list[KernelRun], list[dict[str, str]]]:
     """(runs, skipped rows with the reason) of a CSV file with the time of dd's writes or dbench's throughput.
 
-    Rows of role `disk` are counters of the same run, those of role `t1`, `t2`, ... its seconds, and no runs of their
+    Rows of role `disk` and `window` are counters of the same run, those of role `t1`, `t2`, ... its seconds, and no runs of their
     own. Raises ScenarioError for a file that is
     not such a table.
     """
@@ -121,7 +121,7 @@ def read_kernel_csv(path: str | Path) -> tuple[list[KernelRun], list[dict[str, s
     for number, row in enumerate(rows, start=2):
         row = {k: (v or "").strip() for k, v in row.items() if isinstance(k, str) and not isinstance(v, list)}
         run_id = row.get("run_id") or f"line {number}"
-        if row.get("role") == "disk" or SECOND.fullmatch(row.get("role") or ""):
+        if row.get("role") in ("disk", "window") or SECOND.fullmatch(row.get("role") or ""):
             continue
         metric = next((name for name in metrics if row.get(name)), metrics[0])
         try:
@@ -173,6 +173,8 @@ def host_of(row: dict[str, str], host: Host) -> Host:
     if not 1e-3 <= speed <= 1e3:
         raise Unmodelled(f"other_tunables gips={speed:g} is not a speed from 0.001 to 1000")
     hz = 1000 if row["kernel"].startswith("4.19") or "hz1000" in row["kernel"] else 250
+    if row["workload"] == FORTY:
+        host = replace(host, dirty_us=FORTY_DIRTY_US)
     return replace(host, speed=host.speed * speed, hz=hz, cpus=1)
 
 
