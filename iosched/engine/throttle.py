@@ -11,7 +11,7 @@ that the limit which decays slowly towards them is the dirty threshold itself.
 from .clock import schedule
 from .codes import EV_TASK, MSEC, NEVER, SEC, T_YIELDED
 from .jit import jit, out_of_line
-from .wakeups import busy_burst
+from .wakeups import busy_burst, enter_io_wait
 
 ONE = 1024  # of the position ratio
 FIRST_RATE = 25_600  # pages a second: 100 MB/s, until something is measured
@@ -188,6 +188,7 @@ def sleep(s, task, now, ticks):
     c.slept_at = s.sim[0].now
     c.pauses += 1
     c.paused_ns += wakes_at - s.sim[0].now
+    enter_io_wait(s, task)
     schedule(s, wakes_at, EV_TASK, task)
 
 

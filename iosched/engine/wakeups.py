@@ -5,7 +5,19 @@ costs one event. With `cpus` > 0 bursts queue for a processor, first come first 
 """
 
 from .clock import schedule
-from .codes import EV_TASK, NONE, OP_CPU, T_DONE, T_READY, T_YIELDED, TR_WAKE
+from .codes import (
+    EV_TASK,
+    NONE,
+    OP_CPU,
+    T_DONE,
+    T_READY,
+    T_WAIT_IO,
+    T_WAIT_PAGES,
+    T_WAIT_SLOT,
+    T_WAIT_TAG,
+    T_YIELDED,
+    TR_WAKE,
+)
 from .jit import jit
 from .lists import pop_front
 from .trace import record
@@ -27,6 +39,7 @@ def soonest(s):
 def cpu_burst(s, length):
     """Time at which a burst of `length` ns that wants to start now is over; it goes ahead of background work."""
     sim = s.sim[0]
+    sim.cpu_ns += length
     if sim.cpus == 0:
         return sim.now + length
     p = s.processors[soonest(s)]
@@ -39,6 +52,7 @@ def cpu_burst(s, length):
 def background_burst(s, length):
     """The same for a task that computes on and on, behind which nobody who wakes up has to wait."""
     sim = s.sim[0]
+    sim.cpu_ns += length
     if sim.cpus == 0:
         return sim.now + length
     p = s.processors[soonest(s)]
@@ -53,6 +67,7 @@ def busy_burst(s, length):
     """The same for a task that wants the whole processor, a buffered writer or the flusher: one that sleeps in between
     has used less than its share, and goes ahead of it."""
     sim = s.sim[0]
+    sim.cpu_ns += length
     if sim.cpus == 0:
         return sim.now + length
     p = s.processors[soonest(s)]
@@ -87,6 +102,7 @@ def still_waiting(sim, p):
 @jit
 def interrupt(s, length):
     """A completion took `length` ns of a processor just now: work that is running there ends later by as much."""
+    s.sim[0].cpu_ns += length
     sim = s.sim[0]
     if sim.cpus == 0:
         return
@@ -98,6 +114,7 @@ def interrupt(s, length):
 @jit
 def interrupt_work(s, length):
     """Work of `length` ns that an interrupt does on a processor from now on, before any task has it again."""
+    s.sim[0].cpu_ns += length
     sim = s.sim[0]
     if sim.cpus == 0:
         return
@@ -112,6 +129,7 @@ def wake(s, task):
     if t.state == T_READY or t.state == T_DONE or t.state == T_YIELDED:
         return
     t.state = T_READY
+    leave_io_wait(s, task)
     length = s.sim[0].wakeup_ns
     op = s.ops[t.pc]
     if op.code == OP_CPU:
@@ -127,3 +145,39 @@ def wake_first(s, lst):
     n = pop_front(s, lst)
     if n != NONE:
         wake(s, n - s.sim[0].first_task_node)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# who waits for I/O, as the kernel counts it for vmstat
+
+
+@jit
+def waits_for_io(t):
+    """Does the task sleep for its I/O, a request, or pages? One that asks an asynchronous engine for what is done, and
+    one that waits for a commit, do not count (recalled)."""
+    if t.state == T_WAIT_SLOT:
+        return t.awaited != NONE
+    return t.state == T_WAIT_IO or t.state == T_WAIT_TAG or t.state == T_WAIT_PAGES
+
+
+@jit
+def enter_io_wait(s, task):
+    """The task sleeps for I/O from now on."""
+    sim = s.sim[0]
+    s.tasks[task].in_io_wait = 1
+    sim.io_waiters += 1
+    if sim.io_waiters == 1:
+        sim.io_wait_since = sim.now
+
+
+@jit
+def leave_io_wait(s, task):
+    """It does not any more."""
+    sim = s.sim[0]
+    t = s.tasks[task]
+    if t.in_io_wait == 0:
+        return
+    t.in_io_wait = 0
+    sim.io_waiters -= 1
+    if sim.io_waiters == 0:
+        sim.io_wait_ns += sim.now - sim.io_wait_since
