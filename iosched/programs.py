@@ -48,9 +48,9 @@ SMALLEST_PARTITION = 1 << 17  # 64 MiB
 METADATA_AREAS = 33_928, 1_096  # where a real 5.10 read inode and bitmap blocks
 KERNEL_CLASS = BE
 BOOKS = (  # what a device row has summed up, as against what it is
+    "sectors_in_read read_merges read_sojourn_ns write_sojourn_ns "
     "area_in_system busy_ns held_ns empty_ns served_ns sojourn_ns arrived completed merges "
-    "flushes sectors_in sectors_out sectors_read sectors_written read_requests write_requests "
-    "sectors_in_read read_merges read_sojourn_ns write_sojourn_ns"
+    "flushes sectors_in sectors_out sectors_read sectors_written read_requests write_requests"
 ).split()
 
 # how a file system's own CPU of one write is spread over its steps

@@ -12,19 +12,20 @@ from ..schedulers import bfq_tables, cfq_state, deadline, kyber
 from .columns import columns
 
 SIM = columns(
+    "cpu_ns io_waiters io_wait_since io_wait_ns "
     "now epoch seq heap_n events live error cpus wakeup_ns request_ns free_request free_bio requests_made trace_on "
     "trace_n trace_rows trace_margin n_devices n_tasks n_requests n_groups n_timers n_cfq_queues n_bfq_queues "
-    "n_bfq_groups first_bfq_node first_task_node tick_ns n_files cpu_ns io_waiters io_wait_since io_wait_ns"
+    "n_bfq_groups first_bfq_node first_task_node tick_ns n_files"
 )
 DEVICE = columns(
+    "sectors_in_read read_merges read_sojourn_ns write_sojourn_ns "
     "scheduler legacy asynchronous_run servers depth completion_ns sector_ps flush_ns write_cache fua rotational "
     "max_sectors nr_requests tags_used in_flight busy_servers in_system queued run_pending flush_pending_index "
     "flush_running flush_data flush_at_once flush_pending_since fifo dispatch_list server_queue waiters "
     "flush_pending0 flush_pending1 flush_served wbt io_latency latency_timer accounted_at idle_row "
     "idle_since disk flush_exclusive exclusive "
     "area_in_system busy_ns held_ns empty_ns served_ns sojourn_ns arrived completed merges "
-    "flushes sectors_in sectors_out sectors_read sectors_written read_requests write_requests "
-    "sectors_in_read read_merges read_sojourn_ns write_sojourn_ns"
+    "flushes sectors_in sectors_out sectors_read sectors_written read_requests write_requests"
 )
 DISK = columns(
     "turn_ns drawn_delay generator settle_ns root_ns linear_ns heads head_switch_ns track_switch_ns zones_n "
@@ -40,10 +41,11 @@ SEGMENT = columns("first end used")
 EVENT = columns("at seq kind index")
 TIMER = columns("at seq")
 TASK = columns(
+    "in_io_wait "
     "pc state outstanding group dev file journal plugged plug_list left ioprio ioclass op_start done_ops done_bytes "
     "latency_sum latency_max latency_min end step first_step n_steps counting_from stop_at first_second n_seconds "
     "stream slot awaited climb asked_at writing copying copied_free dirtied dirty_share paused_at "
-    "cleaning flusher wbt_place owed fair_at wbt_flags batch_left batch_until in_io_wait"
+    "cleaning flusher wbt_place owed fair_at wbt_flags batch_left batch_until"
 )
 OP = columns("code a b")
 STEP = columns("dirty counted operations rewrite sets_time")

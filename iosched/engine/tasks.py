@@ -77,10 +77,11 @@ from .codes import (
     WRITE,
 )
 from .files import allocate_blocks, dirty_inode
+from .iowait import enter_io_wait, leave_io_wait, waits_for_io
 from .jit import jit, out_of_line
 from .places import extent_end, place_of
 from .trace import record
-from .wakeups import cpu_burst, enter_io_wait, leave_io_wait, waits_for_io
+from .wakeups import cpu_burst
 
 OTHER_BLOCKS = 3  # metadata blocks of other files' changes since the flush before: the log writes of a real 5.6.4 after
 # new files hold 7 to 10 blocks besides the descriptor, mostly 8, of which 5 are the flushed file's own

@@ -10,8 +10,9 @@ that the limit which decays slowly towards them is the dirty threshold itself.
 
 from .clock import schedule
 from .codes import EV_TASK, MSEC, NEVER, SEC, T_YIELDED
+from .iowait import enter_io_wait
 from .jit import jit, out_of_line
-from .wakeups import busy_burst, enter_io_wait
+from .wakeups import busy_burst
 
 ONE = 1024  # of the position ratio
 FIRST_RATE = 25_600  # pages a second: 100 MB/s, until something is measured
@@ -178,6 +179,7 @@ def next_share(c, hz, most):
 @jit
 def sleep(s, task, now, ticks):
     """Pay what is owed, then sleep: a timer of n ticks fires between n and n + 1 ticks later."""
+    enter_io_wait(s, task)
     t = s.tasks[task]
     c = s.caches[t.dev]
     t.state = T_YIELDED
@@ -188,7 +190,6 @@ def sleep(s, task, now, ticks):
     c.slept_at = s.sim[0].now
     c.pauses += 1
     c.paused_ns += wakes_at - s.sim[0].now
-    enter_io_wait(s, task)
     schedule(s, wakes_at, EV_TASK, task)
 
 

@@ -5,19 +5,8 @@ costs one event. With `cpus` > 0 bursts queue for a processor, first come first 
 """
 
 from .clock import schedule
-from .codes import (
-    EV_TASK,
-    NONE,
-    OP_CPU,
-    T_DONE,
-    T_READY,
-    T_WAIT_IO,
-    T_WAIT_PAGES,
-    T_WAIT_SLOT,
-    T_WAIT_TAG,
-    T_YIELDED,
-    TR_WAKE,
-)
+from .codes import EV_TASK, NONE, OP_CPU, T_DONE, T_READY, T_YIELDED, TR_WAKE
+from .iowait import leave_io_wait
 from .jit import jit
 from .lists import pop_front
 from .trace import record
@@ -145,39 +134,3 @@ def wake_first(s, lst):
     n = pop_front(s, lst)
     if n != NONE:
         wake(s, n - s.sim[0].first_task_node)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# who waits for I/O, as the kernel counts it for vmstat
-
-
-@jit
-def waits_for_io(t):
-    """Does the task sleep for its I/O, a request, or pages? One that asks an asynchronous engine for what is done, and
-    one that waits for a commit, do not count (recalled)."""
-    if t.state == T_WAIT_SLOT:
-        return t.awaited != NONE
-    return t.state == T_WAIT_IO or t.state == T_WAIT_TAG or t.state == T_WAIT_PAGES
-
-
-@jit
-def enter_io_wait(s, task):
-    """The task sleeps for I/O from now on."""
-    sim = s.sim[0]
-    s.tasks[task].in_io_wait = 1
-    sim.io_waiters += 1
-    if sim.io_waiters == 1:
-        sim.io_wait_since = sim.now
-
-
-@jit
-def leave_io_wait(s, task):
-    """It does not any more."""
-    sim = s.sim[0]
-    t = s.tasks[task]
-    if t.in_io_wait == 0:
-        return
-    t.in_io_wait = 0
-    sim.io_waiters -= 1
-    if sim.io_waiters == 0:
-        sim.io_wait_ns += sim.now - sim.io_wait_since

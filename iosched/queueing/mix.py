@@ -352,7 +352,8 @@ def _bfq(mix: _Mix) -> tuple[float, ...]:
     _one_reader_alone(mix, "BFQ")
     if mix.requests - 1 < ROOM:
         raise ScenarioError(
-            f"nr_requests: {mix.requests} leave BFQ's async requests no room, beyond the form; give {1 + ROOM} or more, or simulate() it."
+            f"nr_requests: {mix.requests} leave BFQ's async requests no room, beyond the form; give {1 + ROOM} or "
+            "more, or simulate() it."
         )
     budget = mix.rate * BFQ_TIMEOUT_S
     return mix.cycle(budget / mix.window, budget / ASYNC_CHARGE / mix.write, 2)
