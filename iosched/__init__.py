@@ -41,7 +41,9 @@ __all__ = [
     "bounds",
     "closed_form",
     "devices",
+    "mix_bounds",
     "mva",
+    "saturated_mix",
     "simulate",
     "sweep",
     "workloads",
@@ -52,6 +54,8 @@ _LAZY = {
     "closed_form": "queueing",
     "bounds": "queueing",
     "mva": "queueing",
+    "saturated_mix": "queueing",
+    "mix_bounds": "queueing",
     "sweep": "sweeps",
 }
 

@@ -51,6 +51,11 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("file", metavar="FILE.toml")
     p.add_argument("--json", action="store_true", help="jobs, iostat and time budget as JSON")
     p.add_argument("--timeline", metavar="PICTURE", help="also draw one write (.png, .svg, .pdf)")
+    seconds = {"nargs": "?", "type": float, "metavar": "SECONDS"}
+    p.add_argument("--vmstat", const=1.0, **seconds, help="also what vmstat shows every SECONDS (1)")
+    p.add_argument("--iostat", const=0.0, **seconds, help="also what iostat -x shows every SECONDS (of the whole run)")
+    p.add_argument("--columns", default="new", help="iostat's columns: new (the default), old, 2008, brief")
+    p.add_argument("--fio-latency", action="store_true", help="also fio's latency buckets and percentiles of every job")
     p.set_defaults(run=run_command)
 
     p = commands.add_parser("validate", help="hold the simulator against measurements")
@@ -119,7 +124,15 @@ def run_command(args: argparse.Namespace) -> int:
         writable_picture("--timeline", args.timeline)
     warm_up(show=not args.json)
     progress = not args.json and sys.stderr.isatty()
-    result = simulate(scenario.machine, scenario.jobs, progress=progress, trace=bool(args.timeline))
+    every = min((s for s in (args.vmstat, args.iostat) if s), default=1.0)
+    result = simulate(scenario.machine, scenario.jobs, progress=progress, trace=bool(args.timeline), interval_s=every)
+    views: dict[str, object] = {}
+    if args.vmstat is not None:
+        views["vmstat"] = result.vmstat(args.vmstat)
+    if args.iostat is not None:
+        views["iostat_x"] = result.iostat(args.iostat or None, args.columns)
+    if args.fio_latency:
+        views["fio_latency"] = result.fio_latency()
     if args.timeline:
         from .plots import save
 
@@ -129,13 +142,14 @@ def run_command(args: argparse.Namespace) -> int:
             json.dumps(
                 {
                     "jobs": result.jobs.to_dict("records"),
-                    "iostat": result.iostat.to_dict("records")[0],
+                    "iostat": result.iostat().frame.to_dict("records")[0],
                     "time_budget": result.time_budget.to_dict("records"),
+                    **{name: view.as_json() for name, view in views.items()},
                 }
             )
         )
     else:
-        print(result)
+        print(*[result, *views.values()], sep="\n\n")
     return 0
 
 

@@ -22,6 +22,7 @@ def check_laws(s: State, stop: int) -> None:
     if stop == c.STOP_ERROR:
         raise EngineError(f"broken law: {IN_LOOP.get(int(s.sim[0].error), 'unknown')} (at {s.sim[0].now} ns).")
     now, epoch = int(s.sim[0].now), int(s.sim[0].epoch)
+    _equal("tasks that wait for I/O are counted", s.sim[0].io_waiters, s.tasks.in_io_wait.sum())
     n_idle = int(s.sim[0].n_tasks) * len(c.IDLE_REASONS)
     for d, dev in enumerate(s.devices):
         from_now = now - int(dev.accounted_at)  # the integrals are exact at the last event that changed them
@@ -34,6 +35,7 @@ def check_laws(s: State, stop: int) -> None:
             int(dev.area_in_system) + from_now * int(dev.in_system),
             int(dev.sojourn_ns) + ages,
         )
+        _most("times of reads and writes, at most all", dev.read_sojourn_ns + dev.write_sojourn_ns, dev.sojourn_ns)
         waiting = sum(_bio_sectors(s, r) for r in live)
         _equal("sectors in = sectors out + in flight", dev.sectors_in, dev.sectors_out + waiting)
         _equal("busy + held + empty = elapsed", dev.busy_ns + dev.held_ns + dev.empty_ns, dev.accounted_at - epoch)

@@ -48,6 +48,7 @@ SMALLEST_PARTITION = 1 << 17  # 64 MiB
 METADATA_AREAS = 33_928, 1_096  # where a real 5.10 read inode and bitmap blocks
 KERNEL_CLASS = BE
 BOOKS = (  # what a device row has summed up, as against what it is
+    "sectors_in_read read_merges read_sojourn_ns write_sojourn_ns "
     "area_in_system busy_ns held_ns empty_ns served_ns sojourn_ns arrived completed merges "
     "flushes sectors_in sectors_out sectors_read sectors_written read_requests write_requests"
 ).split()
@@ -134,6 +135,7 @@ def live_through_mount(s: State, quiet_ns: int) -> None:
     run(s, c.NEVER - 1, c.NEVER)  # nothing is left to happen at its end
     sim.now += quiet_ns
     sim.epoch = sim.now
+    sim.cpu_ns = sim.io_wait_ns = 0
     for dev in s.devices:
         for column in BOOKS:
             dev[column] = 0

@@ -18,11 +18,12 @@ from .engine import codes as c
 from .engine.iolatency import UNLIMITED
 from .engine.state import State
 from .engine.tables import TABLES
-from .engine.tasks import HISTOGRAM_SUB
 from .errors import ScenarioError
 from .filesystems import XFS
 from .fio import Fio, summary_line
+from .samples import Samples
 from .scenario import Scenario
+from .tools import FioLatency, View, bin_middle, fio_latency, iostat, vmstat
 from .workloads import Dbench, Dd
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Result:
     scenario: Scenario
     state: State
     trace: np.ndarray | None = None
+    samples: Samples | None = None
 
     # -----------------------------------------------------------------------------------------------------------------
     # jobs
@@ -50,7 +52,8 @@ class Result:
     def jobs(self) -> pd.DataFrame:
         """One row a job: operations, bytes, elapsed_s, bytes_per_s, time_per_op_s and latencies in seconds.
 
-        Percentiles come from a logarithmic histogram and are exact to 6 %; mean, least and largest are exact.
+        Percentiles come from a logarithmic histogram with fio's resolution and are exact to 0.8 %; mean, least and
+        largest are exact.
         """
         import pandas as pd
 
@@ -77,15 +80,18 @@ class Result:
         return pd.DataFrame(rows)
 
     def latency_percentile(self, job: int, percent: float) -> float:
-        """A percentile of the job's operation latencies in seconds, to 6 %; NaN before the first operation."""
-        counts = self.state.histogram.n[job * c.HISTOGRAM_BINS : (job + 1) * c.HISTOGRAM_BINS]
+        """A percentile of the job's operation latencies in seconds, to 0.8 %; NaN before the first operation."""
+        counts = self.histogram(job)
         total = int(counts.sum())
         if total == 0:
             return float("nan")
         at = int(np.searchsorted(np.cumsum(counts), max(1, np.ceil(total * percent / 100))))
-        middle = (_bin_start(at) + _bin_start(at + 1)) // 2
         t = self.state.tasks[job]
-        return min(max(middle, int(t.latency_min)), int(t.latency_max)) * NS
+        return min(max(int(bin_middle(at)), int(t.latency_min)), int(t.latency_max)) * NS
+
+    def histogram(self, job: int) -> np.ndarray:
+        """How many of the job's operations had a latency of each bin (`iosched.tools.bin_start`: where it begins)."""
+        return self.state.histogram.n[job * c.HISTOGRAM_BINS : (job + 1) * c.HISTOGRAM_BINS]
 
     def job_elapsed(self, job: int) -> float:
         """Seconds from a job's start to its end, or to the end of the run."""
@@ -314,29 +320,37 @@ class Result:
             [{"what": w, "seconds": ns * NS, "share": ns / total, "per_op_s": ns * NS / ops} for w, ns in rows]
         )
 
-    @cached_property
-    def iostat(self) -> pd.DataFrame:
-        """One row as iostat -x shows it over the whole run: r/s, w/s, rkB/s, wkB/s, f/s, await (ms), aqu-sz, %util.
+    # -----------------------------------------------------------------------------------------------------------------
+    # what the tools would have printed
 
-        As in the kernel, %util counts the time in which a request is anywhere in the block layer: one that the
-        scheduler holds back counts too, although the device is idle. `time_budget` tells the two apart.
+    def vmstat(self, interval_s: float | None = None) -> View:
+        """`vmstat 1`: see `iosched.tools.vmstat`. Printing it looks like the tool, `.frame` is a table.
+
+        >>> import iosched as io
+        >>> io.simulate(io.Machine(), io.workloads.dd(count=100), interval_s=0.5).vmstat().frame.b.tolist()
+        [0]
         """
-        import pandas as pd
+        return vmstat(self, interval_s)
 
-        dev = self.state.devices[0]
-        t = max(self.elapsed, NS)
-        done = max(int(dev.completed), 1)
-        row = {
-            "r/s": int(dev.read_requests) / t,
-            "w/s": int(dev.write_requests) / t,
-            "rkB/s": int(dev.sectors_read) / 2 / t,
-            "wkB/s": int(dev.sectors_written) / 2 / t,
-            "f/s": int(dev.flushes) / t,
-            "await": int(dev.sojourn_ns) * 1e-6 / done,
-            "aqu-sz": int(dev.area_in_system) * NS / t,
-            "%util": 100 * int(dev.busy_ns + dev.held_ns) * NS / t,
-        }
-        return pd.DataFrame([row])
+    def iostat(self, interval_s: float | None = None, columns: str = "brief") -> View:
+        """`iostat -x` with the columns "old", "new", "2008" or "brief": see `iosched.tools.iostat`.
+
+        >>> import iosched as io
+        >>> result = io.simulate(io.Machine(), io.workloads.dd(count=100))
+        >>> round(float(result.iostat(columns="old").frame["avgrq-sz"][0]))
+        11
+        """
+        return iostat(self, interval_s, columns)
+
+    def fio_latency(self) -> FioLatency:
+        """fio's latency buckets and percentiles of every job: see `iosched.tools.fio_latency`.
+
+        >>> import iosched as io
+        >>> latency = io.simulate(io.Machine(), io.workloads.random_reader(direct=True, runtime=0.1)).fio_latency()
+        >>> len(latency.percentiles), float(latency.buckets.percent.sum().round(6))
+        (17, 100.0)
+        """
+        return fio_latency(self)
 
     # -----------------------------------------------------------------------------------------------------------------
     # trace
@@ -391,16 +405,4 @@ class Result:
         budget = self.time_budget
         lines = "\n".join(self._titled_dd_lines() + self.dbench_lines + self.fio_lines)
         shown = budget.assign(share=(budget.share * 100).round(1), per_op_us=(budget.per_op_s * 1e6).round(1))
-        return (
-            f"{lines}\n\n{self.iostat.round(2).to_string(index=False)}\n\n"
-            f"{shown[['what', 'share', 'per_op_us']].to_string(index=False)}"
-        )
-
-
-def _bin_start(b: int) -> int:
-    """Smallest latency (ns) of a histogram bin: the inverse of `engine.tasks.latency_bin`."""
-    half = 1 << HISTOGRAM_SUB
-    if b < 2 * half:
-        return b
-    exponent = b // half - 1
-    return (b - exponent * half) << exponent
+        return f"{lines}\n\n{self.iostat()}\n\n{shown[['what', 'share', 'per_op_us']].to_string(index=False)}"

@@ -11,6 +11,7 @@ from .errors import EngineError, ScenarioError, number
 from .laws import check_laws
 from .programs import compile_scenario
 from .result import Result
+from .samples import Samples
 from .scenario import Machine, Scenario
 from .workloads import Job
 
@@ -33,13 +34,15 @@ def simulate(
     *,
     until: float | None = None,
     trace: bool = False,
+    interval_s: float = 1.0,
     progress: bool = False,
 ) -> Result:
     """Simulate the jobs on the machine and return what tools would have shown.
 
     `until` stops the clock after that many seconds; otherwise the run ends with the last job. `trace=True` keeps every
     event (about 64 bytes each), which `Result.events` and `Result.timeline` need; without it memory does not grow with
-    the run. `progress=True` shows a bar. A run is exactly repeatable.
+    the run. Every `interval_s` the counters are kept that `Result.vmstat` and `Result.iostat` show (at most 4096 times:
+    of a longer run every second, fourth, ... one). `progress=True` shows a bar. A run is exactly repeatable.
 
     Raises ScenarioError for input that cannot be simulated or can never make progress.
 
@@ -50,24 +53,31 @@ def simulate(
     """
     scenario = Scenario(machine, jobs)
     length = None if until is None else round(number("until", until, 1e-9, 30 * 24 * 3600, "seconds") * c.SEC)
+    every = round(number("interval_s", interval_s, 1e-6, 86400, "seconds") * c.SEC)
     s = compile_scenario(scenario, TRACE_ROWS if trace else 0)
-    stop_at = int(s.sim[0].epoch) + (LONGEST if length is None else length)
+    epoch = int(s.sim[0].epoch)
+    samples = Samples(s, every)
+    stop_at = epoch + (LONGEST if length is None else length)
     chunks: list[np.ndarray] = []
     with _bar(progress, scenario) as bar:
         while True:
-            stop = run(s, stop_at, CHUNK_EVENTS)
+            due = epoch + samples.due_ns
+            stop = run(s, min(stop_at, due), CHUNK_EVENTS)
             bar.update(int(s.tasks.done_ops[: len(scenario.jobs)].sum()) - bar.n)
             if trace and s.sim[0].trace_n:
                 chunks.append(s.trace[: s.sim[0].trace_n].copy())
                 s.sim[0].trace_n = 0
-            if stop not in (c.STOP_BUDGET, c.STOP_TRACE_FULL):
+            if stop == c.STOP_TIME and due < stop_at:
+                samples.take(s)
+            elif stop not in (c.STOP_BUDGET, c.STOP_TRACE_FULL):
                 break
     if stop == c.STOP_TIME and length is None:
         raise ScenarioError("until: the jobs take more than 30 simulated days; give until=..., or fewer operations.")
     if stop == c.STOP_STUCK:
         raise ScenarioError(_stuck(s, scenario))
     check_laws(s, stop)
-    return Result(scenario, s, np.concatenate(chunks) if chunks else s.trace[:0] if trace else None)
+    samples.take(s)
+    return Result(scenario, s, np.concatenate(chunks) if chunks else s.trace[:0] if trace else None, samples)
 
 
 def _bar(progress: bool, scenario: Scenario):

@@ -212,14 +212,14 @@ def test_one_slot_or_one_server_makes_a_parallel_device_serial(depth, servers):
     m = io.Machine(device=device, filesystem="raw", scheduler="noop", host=NO_HOST)
     result = io.simulate(m, [io.workloads.dd(bs=4096, count=50, partition=p) for p in range(5)])
     assert result.elapsed == pytest.approx(5 * 50 * 100e-6, rel=1e-12)
-    assert result.iostat["%util"].iloc[0] == pytest.approx(100)
+    assert result.iostat().frame["%util"].iloc[0] == pytest.approx(100)
 
 
 def test_a_parallel_device_serves_independent_writers_at_once():
     m = io.Machine(device=io.devices.null(completion_us=100), filesystem="raw", scheduler="noop", host=NO_HOST)
     result = io.simulate(m, [io.workloads.dd(bs=4096, count=50, partition=p) for p in range(5)])
     assert result.elapsed == pytest.approx(50 * 100e-6, rel=1e-12)
-    assert result.iostat["aqu-sz"].iloc[0] == pytest.approx(5)
+    assert result.iostat().frame["aqu-sz"].iloc[0] == pytest.approx(5)
 
 
 def test_flushes_of_several_writers_are_shared():
@@ -279,7 +279,7 @@ def test_percentiles_never_leave_the_range_of_the_latencies():
 
 
 def test_utilisation_counts_requests_that_the_scheduler_holds_back(vm, child_dd):
-    iostat = io.simulate(vm, [child_dd]).iostat.iloc[0]
+    iostat = io.simulate(vm, [child_dd]).iostat().frame.iloc[0]
     assert iostat["%util"] > 98 and iostat["aqu-sz"] == pytest.approx(iostat["%util"] / 100, abs=0.02)
 
 

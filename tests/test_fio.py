@@ -69,7 +69,7 @@ def test_an_asynchronous_reader_uses_as_many_channels_as_it_has_operations(iodep
 
 def test_the_tags_bound_what_an_asynchronous_reader_has_in_the_device():
     job = random_reader(direct=True, ioengine="libaio", iodepth=64, runtime=0.02)
-    assert run(job, io.devices.sata(queue_depth=4)).iostat["aqu-sz"][0] == pytest.approx(4, rel=1e-2)
+    assert run(job, io.devices.sata(queue_depth=4)).iostat().frame["aqu-sz"][0] == pytest.approx(4, rel=1e-2)
 
 
 @pytest.mark.parametrize("n", [1, 3, 15])
@@ -167,7 +167,7 @@ def test_every_page_of_a_file_is_read_once_and_none_behind_its_end(bs, size):
 def test_a_buffered_reader_keeps_a_window_in_flight_behind_the_one_it_waits_for():
     result = run(fio("read", "64k", "64M", loops=1))
     window = 60e-6 + 2**18 / 500e6
-    assert result.iostat["aqu-sz"][0] == pytest.approx(2, rel=0.03)
+    assert result.iostat().frame["aqu-sz"][0] == pytest.approx(2, rel=0.03)
     assert result.jobs.bytes_per_s[0] == pytest.approx(2**18 / window, rel=0.01)
 
 

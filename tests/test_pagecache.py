@@ -55,7 +55,7 @@ def events(result: io.Result, kind: int, task: int | None = None) -> np.ndarray:
 def test_below_the_background_threshold_nothing_is_written():
     result = io.simulate(machine(), dd(bs="1M", count=8, oflag=""))
     assert cache(result).dirty == 8 * MIB // 4096
-    assert result.iostat["w/s"].iloc[0] == 0
+    assert result.iostat().frame["w/s"].iloc[0] == 0
 
 
 def test_the_flusher_begins_when_the_threshold_is_passed():
@@ -108,7 +108,7 @@ def test_two_writers_get_the_same():
 def test_what_is_dirty_for_thirty_seconds_is_written_at_the_next_look():
     """A look every 5 s: written at 30 or 35 s after it was dirtied, not before."""
     work = [dd(bs="1M", count=1, oflag=""), random_reader(rate=4096.0, runtime=50.0)]
-    assert io.simulate(machine(), work, until=29.9).iostat["w/s"].iloc[0] == 0
+    assert io.simulate(machine(), work, until=29.9).iostat().frame["w/s"].iloc[0] == 0
     later = io.simulate(machine(), work, until=35.5)
     assert cache(later).written == MIB // 4096 and cache(later).dirty == 0
     never = io.simulate(machine(memory=io.Memory(dirty_writeback_centisecs=0)), work, until=45.0)

@@ -38,8 +38,8 @@ def test_every_metric_is_what_the_result_shows():
     assert row.operations == 40
     assert row.latency_mean_s == job.latency_mean_s
     assert row.latency_max_s == job.latency_max_s
-    assert row.requests_per_op == pytest.approx(result.iostat["w/s"].iloc[0] * result.elapsed / 40)
-    assert row.utilisation == pytest.approx(result.iostat["%util"].iloc[0] / 100)
+    assert row.requests_per_op == pytest.approx(result.iostat().frame["w/s"].iloc[0] * result.elapsed / 40)
+    assert row.utilisation == pytest.approx(result.iostat().frame["%util"].iloc[0] / 100)
 
 
 def test_several_jobs_are_added_up():

@@ -172,3 +172,10 @@ def test_a_place_that_is_not_needed_any_more_goes_to_the_next():
     m = machine(500, kernel="4.19", scheduler="noop", memory=memory, device=io.devices.sata(write_cache=True))
     result = io.simulate(m, dd(bs=4096, count=6, oflag="", conv="fsync"))
     assert result.state.wbt[0].inflight == 0 and result.state.caches[0].written == 6
+
+
+@pytest.mark.parametrize("queue_depth", range(1, 9))
+def test_the_depth_comes_back_to_its_start_on_any_device(queue_depth):
+    vm = io.Machine(kernel="4.19", scheduler="mq-deadline", device=io.devices.wd5000lplx(queue_depth=queue_depth))
+    row = io.simulate(vm, [dd(count=2), dd(count=1, start=5.0)]).writeback.iloc[0]
+    assert 0 < row.wbt_windows < 30

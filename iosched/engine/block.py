@@ -20,6 +20,7 @@ from .codes import (
     R_ISSUED,
     R_PLUGGED,
     R_QUEUED,
+    READ,
     T_WAIT_IO,
     T_WAIT_TAG,
     TR_COMPLETE,
@@ -33,7 +34,7 @@ from .codes import (
 )
 from .jit import jit, out_of_line
 from .lists import insert_sorted, pop_front, push_back, remove, successor_of
-from .pool import add_bio, get_request, has_tag, put_request, return_tag, take_tag, wait_list
+from .pool import add_bio, book_sojourn, get_request, has_tag, put_request, return_tag, take_tag, wait_list
 from .trace import record
 from .wakeups import interrupt, kernel_burst, wake, wake_first
 
@@ -129,9 +130,16 @@ def join(s, ri, task, sector, nr, how):
     r.nr += nr
     if how == 2:
         r.sector = sector
-    dev = s.devices[r.dev]
-    dev.merges += 1
+    count_merge(s.devices[r.dev], r.op)
     record(s, TR_MERGE, task, r.serial, sector, nr, r.cmd_flags | r.op << 16, r.dev)
+
+
+@jit
+def count_merge(dev, op):
+    """One more merge."""
+    dev.merges += 1
+    if op == READ:
+        dev.read_merges += 1
 
 
 @jit
@@ -207,10 +215,9 @@ def merge_neighbours(s, ri):
     r.nr += o.nr
     r.fifo_time = min(r.fifo_time, o.fifo_time)
     dev = s.devices[r.dev]
-    dev.merges += 1
+    count_merge(dev, r.op)
     dev.arrived -= 1
-    # the two sojourns become one: keep Little's law exact by handing the younger one's age to the books
-    dev.sojourn_ns += s.sim[0].now - o.start
+    book_sojourn(s, oi)  # the two become one: Little's law stays exact with the younger one's age in the books
     if dev.wbt != 0:
         wbt.leave(s, oi)
     lst = wait_list(s, o.dev, s.tasks[o.task].group, o.op, o.cmd_flags)

@@ -85,7 +85,7 @@ T_READY, T_WAIT_IO, T_WAIT_COMMIT, T_SLEEP, T_WAIT_TAG, T_DONE, T_YIELDED, T_WAI
 # metadata blocks of a running ext4 transaction that its files share, one bit each; their inode blocks are counted
 META_BLOCK_BITMAP, META_GROUP_DESC, META_INODE_BITMAP, META_DIRECTORY = 1, 2, 4, 8
 
-HISTOGRAM_BINS = 1024  # bins of a latency histogram (engine/tasks.py)
+HISTOGRAM_BINS = 2304  # bins of a latency histogram (engine/tasks.py): up to 20 minutes
 
 # schedulers
 NOOP, NO_SCHEDULER, DEADLINE, MQ_DEADLINE, CFQ, BFQ, KYBER = range(7)

@@ -1,7 +1,7 @@
 """Request and bio records: free lists, and the limits on how many a task may have (spec block-layer section 5)."""
 
 from ..schedulers import policy
-from .codes import E_POOL, MSEC, NONE, R_DONE, R_FREE
+from .codes import E_POOL, MSEC, NONE, R_DONE, R_FREE, READ, WRITE
 from .jit import jit
 from .requests import is_sync
 
@@ -49,10 +49,23 @@ def put_request(s, ri):
     dev.in_system -= 1
     if r.state == R_DONE:
         dev.completed += 1
-        dev.sojourn_ns += sim.now - r.start
+        book_sojourn(s, ri)
     r.state = R_FREE
     r.bios = sim.free_request
     sim.free_request = ri
+
+
+@jit
+def book_sojourn(s, ri):
+    """The request was in the block layer from its allocation until now."""
+    r = s.requests[ri]
+    dev = s.devices[r.dev]
+    length = s.sim[0].now - r.start
+    dev.sojourn_ns += length
+    if r.op == READ:
+        dev.read_sojourn_ns += length
+    elif r.op == WRITE:
+        dev.write_sojourn_ns += length
 
 
 @jit
@@ -81,7 +94,10 @@ def add_bio(s, ri, task, sector, nr):
     else:
         s.bios[r.last_bio].next = bi
     r.last_bio = bi
-    s.devices[r.dev].sectors_in += nr
+    dev = s.devices[r.dev]
+    dev.sectors_in += nr
+    if r.op == READ:
+        dev.sectors_in_read += nr
 
 
 @jit

@@ -12,12 +12,14 @@ from ..schedulers import bfq_tables, cfq_state, deadline, kyber
 from .columns import columns
 
 SIM = columns(
+    "cpu_ns io_waiters io_wait_since io_wait_ns "
     "now epoch seq heap_n events live error cpus wakeup_ns request_ns free_request free_bio requests_made trace_on "
     "trace_n trace_rows trace_margin n_devices n_tasks n_requests n_groups n_timers n_cfq_queues n_bfq_queues "
     "n_bfq_groups first_bfq_node first_task_node tick_ns n_files "
     "fair fair_cpus first_cpu_timer runnable least_vruntime"
 )
 DEVICE = columns(
+    "sectors_in_read read_merges read_sojourn_ns write_sojourn_ns "
     "scheduler legacy asynchronous_run servers depth completion_ns sector_ps flush_ns write_cache fua rotational "
     "max_sectors nr_requests tags_used in_flight busy_servers in_system queued run_pending flush_pending_index "
     "flush_running flush_data flush_at_once flush_pending_since fifo dispatch_list server_queue waiters "
@@ -40,6 +42,7 @@ SEGMENT = columns("first end used")
 EVENT = columns("at seq kind index")
 TIMER = columns("at seq")
 TASK = columns(
+    "in_io_wait "
     "pc state outstanding group dev file journal plugged plug_list left ioprio ioclass op_start done_ops done_bytes "
     "latency_sum latency_max latency_min end step first_step n_steps counting_from stop_at first_second n_seconds "
     "stream slot awaited climb asked_at writing copying copied_free dirtied dirty_share paused_at "

@@ -11,6 +11,7 @@ that the limit which decays slowly towards them is the dirty threshold itself.
 from . import fair
 from .clock import schedule
 from .codes import EV_TASK, MSEC, NEVER, SEC, T_YIELDED
+from .iowait import enter_io_wait
 from .jit import jit, out_of_line
 
 ONE = 1024  # of the position ratio
@@ -178,11 +179,13 @@ def next_share(c, hz, most):
 @jit
 def sleep(s, task, now, ticks):
     """Pay what is owed, then sleep: a timer of n ticks fires between n and n + 1 ticks later."""
+    enter_io_wait(s, task)
     t = s.tasks[task]
     c = s.caches[t.dev]
     t.state = T_YIELDED
     if t.owed > 0 and s.sim[0].fair != 0:
         t.nap = ticks
+        s.sim[0].cpu_ns += t.owed
         fair.run_for(s, task, t.owed)
     else:
         schedule(s, (now + ticks + 1) * s.sim[0].tick_ns, EV_TASK, task)

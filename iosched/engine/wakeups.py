@@ -8,6 +8,7 @@ for long, as CFS has it (`fair.py`).
 from . import fair
 from .clock import schedule
 from .codes import EV_TASK, NONE, OP_CPU, T_DONE, T_READY, T_YIELDED, TR_WAKE
+from .iowait import leave_io_wait
 from .jit import jit
 from .lists import pop_front
 from .trace import record
@@ -59,6 +60,7 @@ def still_waiting(sim, p):
 @jit
 def compute(s, task, length):
     """The task goes on after a burst of `length` ns."""
+    s.sim[0].cpu_ns += length
     if s.sim[0].fair != 0:
         fair.run_for(s, task, length)
     else:
@@ -68,6 +70,7 @@ def compute(s, task, length):
 @jit
 def compute_behind(s, task, length):
     """The same for work behind which nobody who wakes up has to wait."""
+    s.sim[0].cpu_ns += length
     s.tasks[task].state = T_YIELDED
     if s.sim[0].fair != 0:
         fair.run_for(s, task, length)
@@ -78,6 +81,7 @@ def compute_behind(s, task, length):
 @jit
 def kernel_burst(s, length):
     """When a burst of a kernel worker of high priority is over."""
+    s.sim[0].cpu_ns += length
     if s.sim[0].fair != 0:
         return fair.steal(s, length)
     return cpu_burst(s, length)
@@ -87,6 +91,7 @@ def kernel_burst(s, length):
 def interrupt(s, length):
     """A completion took `length` ns of a processor just now: work that is running there ends later by as much."""
     sim = s.sim[0]
+    sim.cpu_ns += length
     if sim.fair != 0:
         fair.steal(s, length)
     elif sim.cpus > 0:
@@ -98,6 +103,7 @@ def interrupt(s, length):
 @jit
 def interrupt_work(s, length):
     """Work of `length` ns that an interrupt does on a processor from now on, before any task has it again."""
+    s.sim[0].cpu_ns += length
     if s.sim[0].fair != 0:
         fair.steal(s, length)
 
@@ -109,6 +115,7 @@ def wake(s, task):
     if t.state == T_READY or t.state == T_DONE or t.state == T_YIELDED:
         return
     t.state = T_READY
+    leave_io_wait(s, task)
     length = s.sim[0].wakeup_ns
     op = s.ops[t.pc]
     if op.code == OP_CPU:

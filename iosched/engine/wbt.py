@@ -257,7 +257,7 @@ def judge(s, d):
 @jit
 def scale_down(w, hard):
     """A step down; a `hard` one goes from above the start to the start at once."""
-    if w.max_depth == 1:
+    if w.max_depth == 1 and w.step >= 0:  # below 0 it is the cap of a device of depth 2, which has a way back
         return
     if w.step < 0 and hard:
         w.step = 0

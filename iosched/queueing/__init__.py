@@ -12,7 +12,8 @@ over the cycles, for all points of a grid at once. BFQ remembers much more (thin
 times, wakers, an injection limit that it learns anew each second, weight raising that lasts seconds), so `bfq_turns`
 takes its two queues turn by turn, compiled. There is no event queue, no request and no device behind either.
 
-For closed loops with several jobs `bounds` gives the asymptotes and `mva` the exact mean values of one station.
+For closed loops with several jobs `bounds` gives the asymptotes and `mva` the exact mean values of one station; for
+buffered readers beside buffered writers on a disk there is `saturated_mix`.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from .bfq_state import FATES, REASONS
 from .chain import Chain
 from .knobs import MS, PAGE, Knobs, Numbers, Process, S, Values, axis_values, canonical, points
 from .load import load_form
+from .mix import MixBounds, SaturatedMix, mix_bounds, saturated_mix
 from .stations import Bounds, ClosedLoop, bounds, mva
 from .switches import Waits, cfq_waits
 
@@ -183,8 +185,8 @@ def closed_form(
     scenario = Scenario(machine, jobs)
     if len(scenario.jobs) != 1:
         raise ScenarioError(
-            f"jobs: {len(scenario.jobs)} are beyond the closed form, which answers for one; simulate() them, or "
-            "give bounds() and mva() the service_s and cpu_s of one."
+            f"jobs: {len(scenario.jobs)} are beyond the closed form, which answers for one; simulate() them, "
+            "give bounds() and mva() the service_s and cpu_s of one, or ask saturated_mix() of readers beside writers."
         )
     axes = {canonical(key): axis_values(key, values) for key, values in (over or {}).items()}
     try:
@@ -262,4 +264,15 @@ def _broadcast(
     return np.stack([np.broadcast_to(f, shape) for f in fields]), chances
 
 
-__all__ = ["Bounds", "ClosedForm", "ClosedLoop", "bounds", "closed_form", "mva"]
+__all__ = [
+    "Bounds",
+    "ClosedForm",
+    "ClosedLoop",
+    "MixBounds",
+    "SaturatedMix",
+    "bounds",
+    "closed_form",
+    "mix_bounds",
+    "mva",
+    "saturated_mix",
+]
