@@ -170,4 +170,4 @@ def hosts_table(runs: Sequence[KernelRun]) -> list[dict[str, object]]:
         table.append(
             {"kernel": version, "hz": hz, **{cost: getattr(host, cost) for cost in COSTS}, "dbench_op_us": operation}
         )
-    return sorted(table, key=lambda row: Kernel(str(row["kernel"])).major_minor)
+    return sorted(table, key=lambda row: Kernel(str(row["kernel"])).numbers)
