@@ -22,7 +22,7 @@ class SharedReader:
     Without a client each process takes the next piece when it is done with its last ("free"), or every `threads`-th one
     ("turns"); `rate` lets none begin before its time. With one they are nfsd threads: the client's read-ahead asks for
     `burst` pieces at a time, up to `ahead` beyond what its reader has, with no more than `slots` requests on their
-    way; answers come over a link of `network_MBs`, `latency_us` later, and take the client `client_us` each. Of threads
+    way; answers come over a link of `network_MBs`, `latency_us` later, and take the client `client_us` each, its requests `request_us`. Of threads
     without work the newest sleeper is woken first (`wake`). `tasks` of the threads take part (None: all).
 
     Buffered readers share the page cache; the read-ahead belongs to the open file, which they share unless `own_files`.
@@ -52,6 +52,7 @@ class SharedReader:
     slots: int = knob(16, "requests of the client on their way", "pieces", 1, 4096, integer=True)
     network_MBs: float | None = knob(None, "bandwidth of the link; None: no limit", "10^6 bytes/s", 0.01, 1e6, optional=True)
     latency_us: float = knob(0.0, "there and back again", "us", 0, 1e9)
+    request_us: float = knob(0.0, "between two requests of the client", "us", 0, 1e9)
     client_us: float = knob(0.0, "the client's own time of a piece", "us", 0, 1e9)
     rpc_us: float = knob(0.0, "CPU of a thread for a piece, besides reading it", "us", 0, 1e6)
     wake: str = knob("newest", "which sleeping thread is woken", choices=("newest", "oldest"))

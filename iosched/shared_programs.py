@@ -57,6 +57,7 @@ def fill_teams(s: State, scenario: Scenario) -> None:
         m.interval = 0 if job.rate is None else round(job.bs / job.rate * c.SEC)
         m.direct = int(job.direct)
         m.client, m.ahead, m.burst, m.slots = int(job.client), job.ahead_pieces, job.burst, job.slots
+        m.send_ns = round(job.request_us * c.USEC)
         m.link_ns = round(job.client_us * c.USEC)
         if job.network_MBs is not None:
             m.link_ns += round(job.bs / job.network_MBs * c.USEC)

@@ -10,7 +10,9 @@ from .codes import F_RAHEAD, NONE, PAGE, PAGE_SECTORS, READ, T_WAIT_READ
 from .jit import jit, out_of_line
 from .pieces import IN_FLIGHT, MARKED, UPTODATE
 from .places import place_of
+from .pool import wait_list
 from .streams import compute
+from .wakeups import wake_first
 
 PAGES_A_BURST = 32  # pages that are found, or copied, in one go of the processor
 
@@ -24,13 +26,9 @@ def through_cache(s, task):
     w = s.windows[t.window]
     while True:
         if t.sent_to < t.send_to:
-            if t.paid < t.send_to and m.ahead_ns > 0:
-                pages = min(t.send_to - t.paid, PAGES_A_BURST)
-                t.paid += pages
-                compute(s, task, m.ahead_ns * pages)
-                return False
             if not send(s, task):
                 return False
+            continue
         if t.read_at >= t.read_to:
             w.prev = (t.read_to - 1) // PAGE
             return True
@@ -38,10 +36,10 @@ def through_cache(s, task):
         row = s.pages[m.first_page + page]
         last = (t.read_to + PAGE - 1) // PAGE
         if row.n == 0:
-            missing(s, t, m, w, page, last - page)
+            missing(s, task, m, w, page, last - page)
         elif row.n & MARKED:
             row.n &= ~MARKED
-            marked(s, t, m, w, page, last - page)
+            marked(s, task, m, w, page, last - page)
         elif row.n & UPTODATE:
             if copy(s, task, page, last):
                 return False
@@ -67,23 +65,23 @@ def copy(s, task, page, last):
 
 
 @jit
-def missing(s, t, m, w, page, wanted):
+def missing(s, task, m, w, page, wanted):
     """A page that is not there: the next window where one was expected, a first window at the beginning of a stream,
     what the pages before it say, or only what was asked for."""
     if page == w.end and w.end > 0:
-        following(s, t, m, w)
+        following(s, task, m, w)
     elif page == 0 or wanted > m.pages or page - w.prev <= 1 and page >= w.prev:
-        first(t, m, w, page, wanted)
-    elif m.context == 0 or not history(s, t, m, w, page, wanted):
-        open_window(t, m, page, page + wanted, NONE)
+        first(s, task, m, w, page, wanted)
+    elif m.context == 0 or not history(s, task, m, w, page, wanted):
+        open_window(s, task, m, page, page + wanted, NONE)
 
 
 @jit
-def marked(s, t, m, w, page, wanted):
+def marked(s, task, m, w, page, wanted):
     """The page with the marker is reached: the window after the last one, or, for another's marker, one behind what is
     cached from here on."""
     if page == w.marker or page == w.end:
-        following(s, t, m, w)
+        following(s, task, m, w)
         return
     stop = page + 1
     while stop * PAGE < m.length and stop - page <= m.pages and s.pages[m.first_page + stop].n != 0:
@@ -91,11 +89,11 @@ def marked(s, t, m, w, page, wanted):
     if stop - page > m.pages or stop * PAGE >= m.length:
         return
     size = grown(stop - page + wanted, m.pages)
-    enter(t, m, w, stop, size, size)
+    enter(s, task, m, w, stop, size, size)
 
 
 @jit
-def first(t, m, w, page, wanted):
+def first(s, task, m, w, page, wanted):
     """The first window of a stream: what is asked for, and some ahead."""
     if m.context == 0:
         wanted = min(wanted, m.pages)  # a kernel of that time reads no larger window
@@ -109,7 +107,7 @@ def first(t, m, w, page, wanted):
         size *= 2
     else:
         size = most
-    enter(t, m, w, page, size, size - wanted if size > wanted else size)
+    enter(s, task, m, w, page, size, size - wanted if size > wanted else size)
 
 
 @jit
@@ -121,14 +119,14 @@ def grown(size, most):
 
 
 @jit
-def following(s, t, m, w):
+def following(s, task, m, w):
     """The window behind the last one."""
     size = grown(w.end - w.begin, m.pages)
-    enter(t, m, w, w.end, size, size)
+    enter(s, task, m, w, w.end, size, size)
 
 
 @jit
-def history(s, t, m, w, page, wanted):
+def history(s, task, m, w, page, wanted):
     """Pages cached right before a miss make it part of a stream: a window as long as they are. False: there are not
     more of them than are asked for."""
     n = 0
@@ -138,22 +136,23 @@ def history(s, t, m, w, page, wanted):
         return False
     if n >= page:
         n *= 2
-    enter(t, m, w, page, min(n + wanted, m.pages), 1)
+    enter(s, task, m, w, page, min(n + wanted, m.pages), 1)
     return True
 
 
 @jit
-def enter(t, m, w, begin, size, ahead):
+def enter(s, task, m, w, begin, size, ahead):
     """A new window of the open file; the page `ahead` pages before its end carries the marker."""
     w.begin = begin
     w.end = begin + size
     w.marker = w.end - ahead
-    open_window(t, m, begin, w.end, w.marker)
+    open_window(s, task, m, begin, w.end, w.marker)
 
 
 @jit
-def open_window(t, m, begin, end, marker):
-    """What `send` submits now, as far as the file goes."""
+def open_window(s, task, m, begin, end, marker):
+    """The pages that `send` submits now, as far as the file goes: those that nobody else has read or claimed."""
+    t = s.tasks[task]
     t.sent_to = t.paid = begin
     t.send_to = min(end, (m.length + PAGE - 1) // PAGE)
     t.marker = marker
@@ -161,7 +160,8 @@ def open_window(t, m, begin, end, marker):
 
 @jit
 def send(s, task):
-    """Submit the pages of the window that nobody has read or asked for. True when all are submitted."""
+    """Submit the pages of the window that nobody has read or asked for, a bio at a time: find memory for its pages, then
+    send it. They are seen by others from then on. True when there are no more."""
     t = s.tasks[task]
     m = s.teams[t.team]
     while t.sent_to < t.send_to:
@@ -174,17 +174,35 @@ def send(s, task):
         n = 1
         while n < most and s.pages[m.first_page + p + n].n == 0:
             n += 1
+        if t.paid < p + n and m.ahead_ns > 0:
+            pages = p + n - max(t.paid, p)
+            t.paid = p + n
+            compute(s, task, m.ahead_ns * pages)
+            return False
         d = disk_of(s, m, sector)
         t.reading = m.first_page + p
         sent = block.submit_bio(s, d, task, READ, sector_on(m, sector), n * PAGE_SECTORS, F_RAHEAD)
         t.reading = NONE
         if not sent:
+            t.waited = d + 1
             return False
+        t.waited = 0
         s.devices[d].head_at = sector + n * PAGE_SECTORS
         for k in range(p, p + n):
             s.pages[m.first_page + k].n = IN_FLIGHT | (MARKED if k == t.marker else 0)
         t.sent_to = p + n
+    if t.waited > 0:
+        hand_on(s, t)
     return True
+
+
+@jit
+def hand_on(s, t):
+    """The request for which the task was woken is not needed any more: others have asked for its pages."""
+    lst = wait_list(s, t.waited - 1, t.group, READ, 0)
+    t.waited = 0
+    if s.lists[lst].count > 0:
+        wake_first(s, lst)
 
 
 @jit

@@ -34,7 +34,10 @@ def take(s, task):
         m.next += 1
     t.read_at = k * m.piece_bytes
     t.read_to = min(t.read_at + m.piece_bytes, m.length)
-    return max(m.begin + k * m.interval - s.sim[0].now, 0)
+    due = m.begin + k * m.interval
+    if m.client != 0:
+        due = s.pieces[m.first_piece + k].at
+    return max(due - s.sim[0].now, 0)
 
 
 @jit
@@ -55,6 +58,8 @@ def ask(s, team):
         m.asked += m.burst
     while m.sent < min(m.asked, m.pieces) and m.sent - m.replied < m.slots:
         task = m.first_task + m.sent % m.n_tasks
+        m.send_free = max(m.send_free, s.sim[0].now) + m.send_ns
+        s.pieces[m.first_piece + m.sent].at = m.send_free
         m.sent += 1
         if m.fixed == 0:
             node = pop_front(s, m.idle)

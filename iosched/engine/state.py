@@ -157,7 +157,7 @@ def allocate(
     s.devices.flush_running = s.devices.idle_row = NONE
     s.tasks.file = s.tasks.journal = s.tasks.stream = s.tasks.slot = s.tasks.awaited = s.tasks.climb = NONE
     s.tasks.ioc = np.arange(n_tasks)
-    s.tasks.team = s.tasks.window = s.tasks.reading = s.tasks.marker = NONE
+    s.tasks.team = s.tasks.window = s.tasks.reading = NONE
     s.windows.marker = s.windows.prev = NONE
     s.teams.link_head = s.teams.link_tail = NONE
     s.tasks.cleaning = s.tasks.flusher = s.files.flusher = s.files.waiter = s.wbt.oldest_read = NONE

@@ -43,7 +43,7 @@ TASK = columns(
     "latency_sum latency_max latency_min end step first_step n_steps counting_from stop_at first_second n_seconds "
     "stream slot awaited climb asked_at writing copying copied_free dirtied dirty_share paused_at "
     "cleaning flusher wbt_place owed fair_at wbt_flags batch_left batch_until "
-    "ioc team piece read_at read_to window paid sent_to send_to marker reading"
+    "ioc team piece read_at read_to window paid sent_to send_to marker reading waited"
 )
 OP = columns("code a b")
 STEP = columns("dirty counted operations rewrite sets_time")
@@ -67,7 +67,7 @@ STREAM = columns(
 )
 TEAM = columns(
     "first_task n_tasks piece_bytes length pieces next fixed idle newest_first begin interval direct "
-    "client sent asked replied consumed ahead burst slots link_ns delay_ns link_free link_head link_tail end over "
+    "client sent asked replied consumed ahead burst slots send_ns send_free link_ns delay_ns link_free link_head link_tail end over "
     "first_page first_piece pages context layout disks stripe_sectors bio_sectors copy_ns ahead_ns bytes"
 )
 PIECE_READ = columns("at next done")
