@@ -12,7 +12,8 @@ over the cycles, for all points of a grid at once. BFQ remembers much more (thin
 times, wakers, an injection limit that it learns anew each second, weight raising that lasts seconds), so `bfq_turns`
 takes its two queues turn by turn, compiled. There is no event queue, no request and no device behind either.
 
-For closed loops with several jobs `bounds` gives the asymptotes and `mva` the exact mean values of one station.
+For closed loops with several jobs `bounds` gives the asymptotes and `mva` the exact mean values of one station, for a
+stream that several tasks serve `cooperating` its rate under old CFQ.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from ..workloads import Dbench, Dd
 from .bfq import bfq_waits
 from .bfq_state import FATES, REASONS
 from .chain import Chain
+from .cooperating import Cooperation, cooperating
 from .knobs import MS, PAGE, Knobs, Numbers, Process, S, Values, axis_values, canonical, points
 from .load import load_form
 from .stations import Bounds, ClosedLoop, bounds, mva
@@ -262,4 +264,4 @@ def _broadcast(
     return np.stack([np.broadcast_to(f, shape) for f in fields]), chances
 
 
-__all__ = ["Bounds", "ClosedForm", "ClosedLoop", "bounds", "closed_form", "mva"]
+__all__ = ["Bounds", "ClosedForm", "ClosedLoop", "Cooperation", "bounds", "closed_form", "cooperating", "mva"]

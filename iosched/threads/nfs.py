@@ -73,7 +73,8 @@ def machine() -> Machine:
 
 def job(**changes: Any) -> workloads.SharedReader:
     """The thread's NFS read."""
-    options = {"size": DD_BYTES, "network_MBs": NETWORK_MBs, "burst": 15, "ahead": 15, "slots": 16, "threads": 8}
+    options = {"size": DD_BYTES, "network_MBs": NETWORK_MBs, "burst": 15, "ahead": 15, "slots": 16, "threads": 8,
+               "latency_us": 200.0, "request_us": 6.0}  # fmt: skip
     return workloads.nfs_read("128k", **{**options, **changes})
 
 
