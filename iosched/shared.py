@@ -47,7 +47,7 @@ class SharedReader:
     client: bool = knob(False, "an NFS client asks for the pieces")
     burst: int = knob(15, "pieces that the client asks for at once", "pieces", 1, 1024, integer=True,
                       slider=(1, 32, "linear"))  # fmt: skip
-    ahead: int | None = knob(None, "pieces it asks for beyond what its reader has; None: two bursts", "pieces", 1, 4096,
+    ahead: int | None = knob(None, "pieces it asks for beyond what its reader has, at least a burst; None: two bursts", "pieces", 1, 4096,
                              integer=True, optional=True)  # fmt: skip
     slots: int = knob(16, "requests of the client on their way", "pieces", 1, 4096, integer=True)
     network_MBs: float | None = knob(None, "bandwidth of the link; None: no limit", "10^6 bytes/s", 0.01, 1e6, optional=True)

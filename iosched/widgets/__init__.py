@@ -14,7 +14,7 @@ except ImportError as error:
 
 from .dbench import DbenchExplorer, dbench_explorer
 from .dsync import DsyncExplorer, dsync_explorer, measure_slider
-from .exercises import dbench_exercise, dsync_exercise
+from .exercises import dbench_exercise, dsync_exercise, nfs_exercise
 from .learn import exercise, predict
 from .machines import code_of, presets
 from .nfs import NfsExplorer, nfs_explorer
@@ -30,6 +30,7 @@ __all__ = [
     "dsync_explorer",
     "exercise",
     "measure_slider",
+    "nfs_exercise",
     "nfs_explorer",
     "predict",
     "presets",
