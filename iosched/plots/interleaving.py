@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 LOOK_BACK = 4000  # trace rows before the picture in which what is open may have begun
 
 
-def stream_lanes(result: Result, seconds: float = 0.08, disk: int = 0) -> Lanes:
-    """What one disk did in so many seconds in the middle of the run, with all tasks of the first shared file.
+def stream_lanes(result: Result, seconds: float = 0.08, disk: int | None = None) -> Lanes:
+    """What one disk did in so many seconds in the middle of the run, with all tasks of the first shared file. None is
+    the disk that was kept idle for longest.
 
     Raises ScenarioError without a trace, for a disk that is not there or a run without a shared file.
 
@@ -31,6 +32,8 @@ def stream_lanes(result: Result, seconds: float = 0.08, disk: int = 0) -> Lanes:
     trace = result._need_trace()
     number("seconds", seconds, 1e-6, 3600, "s")
     disks = len(result.state.devices)
+    if disk is None:
+        disk = int(result.state.idle.total_ns.reshape(disks, -1).sum(axis=1).argmax())
     if disk not in range(disks):
         raise ScenarioError(f"disk: {disk!r} is not there; give 0 to {disks - 1}.")
     if result.shared_reads.empty:
@@ -41,11 +44,11 @@ def stream_lanes(result: Result, seconds: float = 0.08, disk: int = 0) -> Lanes:
     out = Lanes(start, start + round(seconds * c.SEC), list(range(int(result.shared_reads.threads.iloc[0]))))
     begin, stop = np.searchsorted(at, (out.start, out.end))
     piece = trace[max(begin - LOOK_BACK, 0) : stop + LOOK_BACK]
-    for owner, inserted, issued, done, what in _requests_of(piece):
+    for owner, inserted, issued, done, _ in _requests_of(piece):
         if inserted < issued and issued > out.start and inserted < out.end:
-            out.waiting.append((owner, max(inserted, out.start), min(issued, out.end), what))
+            out.waiting.append((owner, max(inserted, out.start), min(issued, out.end), ""))
         if done > out.start and issued < out.end:
-            out.serving.append((owner, max(issued, out.start), min(done, out.end), what))
+            out.serving.append((owner, max(issued, out.start), min(done, out.end), ""))
     out.idles = [
         (task, reason, max(a, out.start), min(b, out.end), how)
         for task, reason, a, b, how in _idle_windows(piece)
@@ -55,7 +58,7 @@ def stream_lanes(result: Result, seconds: float = 0.08, disk: int = 0) -> Lanes:
 
 
 @styled
-def interleaving(results: Mapping[str, Result], seconds: float = 0.08, disk: int = 0) -> Picture:
+def interleaving(results: Mapping[str, Result], seconds: float = 0.08, disk: int | None = None) -> Picture:
     """One disk under each of several runs: a lane a thread, pale while its request waits, full while the disk has it;
     "kept idle for" is whom the scheduler waits for, red where that lasts until the timer fires.
 
@@ -104,5 +107,5 @@ def dd_rates(simulated: Mapping[str, float], published: Mapping[str, float], for
     ax.set_xlabel("throughput (MB/s)")
     ax.grid(axis="x", alpha=0.4)
     ax.set_axisbelow(True)
-    ax.legend(loc="lower right", framealpha=0.9)
+    ax.legend(loc="upper right", framealpha=0.9)
     return figure

@@ -52,7 +52,7 @@ EXPERIMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "shared io_context": ({}, {"io_context": "shared", "parent_context": True}),
     "anticipatory": ({"scheduler": "anticipatory"}, {}),
     "merging queues": ({"kernel": "2.6.32", "host.hz": 100}, {}),
-    "smooth arrivals": ({}, {"client": False, "rate": NETWORK_MBs * 1e6}),
+    "smooth arrivals": ({}, {"client": False, "rate": NETWORK_MBs * 1e6, "own_files": True}),
 }
 
 

@@ -126,7 +126,8 @@ def nfs_presets() -> dict[str, Preset]:
     """
     from ..threads import nfs
 
-    said = {f"published, {name}: {v * 1e-6:.1f} MB/s": v for name, v in nfs.published().items()}
+    said = {f"published, {name}: {v * 1e-6:.1f} MB/s": v for name, v in nfs.published().items()
+            if name in ("cfq", "cooperators", "deadline")}  # fmt: skip
     names = {"cfq": "CFQ, no patches", "cooperators": "CFQ, cooperator patch", "deadline": "deadline",
              "anticipatory": "anticipatory"}  # fmt: skip
     return {f"thread 4: {words}": Preset(nfs.scenario(name)[0], published=said) for name, words in names.items()}

@@ -11,12 +11,12 @@ import numpy as np
 
 from .. import simulate
 from ..plots import stream_lanes
+from ..queueing import cooperating
 from ..result import Result
 from ..scenario import Machine
 from ..schedulers import OldCFQ
 from ..schedulers.cfq_old import COOPERATORS
 from ..threads import nfs as thread
-from ..volumes import Volume
 from ..workloads import SharedReader
 from .controls import choice, control, rounded
 from .curve_canvas import CurveCanvas
@@ -40,7 +40,7 @@ class NfsExplorer(Explorer):
     def __init__(self, preset: str, predict_first: bool) -> None:
         self._key: Any = None
         self._ghost: np.ndarray | None = None
-        canvas = CurveCanvas(MOST_THREADS, (4, 300), "dd's throughput (MB/s)", "time (ms), first disk", 1e-6, (1, 1))
+        canvas = CurveCanvas(MOST_THREADS, (3, 2000), "dd's throughput (MB/s)", "time (ms), one disk", 1e-6, (1, 1))
         super().__init__(nfs_presets(), preset, predict_first, canvas)
 
     def _make_controls(self) -> dict[str, w.Widget]:
@@ -150,11 +150,15 @@ class NfsExplorer(Explorer):
                 for burst in BURSTS
             ]
             self._kept = pd.DataFrame({"shared.burst": BURSTS, "bytes_per_s": rates})
+            self._kept["closed_form_bytes_per_s"] = [
+                cooperating(machine, self._job(burst, CURVE_SIZE)).bytes_per_s for burst in BURSTS
+            ]
         self.table = self._kept
 
     def _draw(self) -> None:
         canvas, result, table = self.canvas, self.result, self.table
         canvas.dots.set_data(table["shared.burst"], table.bytes_per_s * 1e-6)
+        canvas.formula.set_data(table["shared.burst"], table.closed_form_bytes_per_s * 1e-6)
         canvas.ghost.set_data(*([[], []] if self._ghost is None else [BURSTS, self._ghost * 1e-6]))
         canvas.now.set_data([self.controls["shared.burst"].value], [self._number(result)])
         guess = self._guess
@@ -179,8 +183,9 @@ class NfsExplorer(Explorer):
 def nfs_explorer(preset: str = "thread 4: CFQ, no patches", predict_first: bool = True) -> NfsExplorer:
     """Thread 4 to be explored: threads, bursts, ticks, slice_idle, cooperators, io_context, disks, live.
 
-    Above, dd's throughput over the burst with which the client asks, simulated, beside what was published; below, a
-    tenth of a second of the first disk, a lane a thread. `predict_first` asks for a number before anything moves.
+    Above, dd's throughput over the burst with which the client asks, simulated and by formula, beside what was
+    published; below, a
+    tenth of a second of the disk that is kept idle most, a lane a thread. `predict_first` asks for a number before anything moves.
 
     Raises ScenarioError for an unknown preset.
 
