@@ -14,7 +14,8 @@ from .filesystems import XFS, Ext4, Raw
 from .host import Host
 from .memory import Memory
 from .scenario import Machine, Scenario
-from .schedulers import BFQ, CFQ, Deadline, Kyber, MqDeadline, Noop, NoScheduler, WakerRules
+from .schedulers import BFQ, CFQ, Anticipatory, Deadline, Kyber, MqDeadline, Noop, NoScheduler, OldCFQ, WakerRules
+from .volumes import Volume
 
 __version__ = "0.1.0"
 
@@ -22,6 +23,7 @@ __all__ = [
     "BFQ",
     "CFQ",
     "XFS",
+    "Anticipatory",
     "Cgroup",
     "Cgroups",
     "Deadline",
@@ -34,9 +36,11 @@ __all__ = [
     "MqDeadline",
     "NoScheduler",
     "Noop",
+    "OldCFQ",
     "Raw",
     "Scenario",
     "ScenarioError",
+    "Volume",
     "WakerRules",
     "bounds",
     "closed_form",

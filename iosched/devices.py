@@ -238,7 +238,9 @@ def null(completion_us: float = 100.0, queue_depth: int = 32, **options: object)
     >>> null(completion_us=50, rotational=False).completion_us
     50
     """
-    return _build(ConstantTime, **({"tells_depth": False, "completion_us": completion_us, "queue_depth": queue_depth} | options))
+    return _build(
+        ConstantTime, **({"tells_depth": False, "completion_us": completion_us, "queue_depth": queue_depth} | options)
+    )
 
 
 def single(completion_us: float = 100.0, queue_depth: int = 32, **options: object) -> ConstantTime:

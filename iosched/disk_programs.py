@@ -8,22 +8,22 @@ from .engine.platter import RADIUS
 from .engine.state import State
 
 
-def disk_rows(device: ConstantTime) -> dict[str, int]:
-    """How many rows of each kind the disk needs; none for any other device."""
+def disk_rows(device: ConstantTime, disks: int = 1) -> dict[str, int]:
+    """How many rows of each kind such disks need; none for any other device. Only a disk by itself is written to."""
     if not isinstance(device, Disk):
         return {}
     return {
         "n_zones": len(device.zones_MBs),
         "n_extents": device.cache_extents if device.write_cache else 0,
-        "n_segments": device.segments,
+        "n_segments": device.segments * disks,
     }
 
 
-def fill_disk(s: State, device: Disk) -> None:
+def fill_disk(s: State, d: int, device: Disk) -> None:
     """The disk's row, its zones, and the free list of its cache."""
-    s.devices[0].disk = 1
-    s.devices[0].flush_exclusive = int(not device.flush_queueable)
-    k = s.disks[0]
+    s.devices[d].disk = 1
+    s.devices[d].flush_exclusive = int(not device.flush_queueable)
+    k = s.disks[d]
     k.turn_ns = round(device.turn_s * c.SEC)
     k.drawn_delay = int(device.rotation == "drawn")
     k.generator = 1
@@ -50,7 +50,7 @@ def fill_disk(s: State, device: Disk) -> None:
     k.rank = c.RANKS.index(device.destage)
     k.quiet_ns = round(device.destage_quiet_ms * c.MSEC)
     k.segments_n, k.segment_sectors = device.segments, 2 * device.segment_kb
-    if device.write_cache:
+    if device.write_cache and d == 0:
         k.cache_sectors = 2 * device.cache_kb
         k.free_extent = 0
         s.extents.next = range(1, device.cache_extents + 1)

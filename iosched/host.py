@@ -36,7 +36,7 @@ class Host:
     clean_us: float = knob(3.0, "a page that is sent to the device by the flusher", "us", 0, 1e6)
     written_us: float = knob(2.0, "a page whose writeback is done, in the interrupt", "us", 0, 1e6)
     cpus: int = knob(1, "processors; 0: as many as wanted", "processors", 0, 256, integer=True)
-    hz: int = knob(250, "timer ticks a second (CONFIG_HZ)", "1/s", 24, 1000, integer=True)
+    hz: int = knob(250, "timer ticks a second (CONFIG_HZ)", "1/s", choices=(100, 250, 300, 1000))
     speed: float = knob(1.0, "how many times faster than one instruction a nanosecond", "", 1e-3, 1e3)
 
     def __post_init__(self) -> None:
@@ -63,7 +63,7 @@ def fitted_host(kernel: str | Kernel, speed: float = 1.0) -> Host:
     if not rows:
         raise ScenarioError("data/hosts.csv has no rows.")
     below = [row for row in rows if Kernel(row["kernel"]) <= wanted]
-    row = max(below or rows, key=lambda r: Kernel(r["kernel"]).major_minor) if below else rows[0]
+    row = max(below or rows, key=lambda r: Kernel(r["kernel"]).numbers) if below else rows[0]
     names = {f.name for f in fields(Host)}
     costs = {k: float(v) for k, v in row.items() if k in names and k not in ("cpus", "hz") and v != ""}
     return replace(Host(**costs, hz=int(row["hz"])), speed=speed)

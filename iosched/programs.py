@@ -26,9 +26,10 @@ from .filesystems import XFS, Ext4, Raw
 from .fio_programs import fill_streams, fio_program, slots_of
 from .loads import read_load
 from .scenario import Machine, Scenario
-from .schedulers import BFQ, CFQ, SCHEDULERS, Deadline, Kyber
+from .schedulers import BFQ, CFQ, OLD_CFQ, SCHEDULERS, Anticipatory, Deadline, Kyber, OldCFQ
 from .schedulers.cfq_state import BE
-from .workloads import IOCLASSES, Dbench, Dd, Fio, Job
+from .shared_programs import fill_teams, shared_program, shared_rows
+from .workloads import IOCLASSES, Dbench, Dd, Fio, Job, SharedReader
 from .writeback_programs import (
     fill_wbt,
     fill_writeback,
@@ -75,7 +76,7 @@ def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
     ops = np.array([op for program in programs for op in program], dtype=OP).view(np.recarray)
     nr_requests, n_requests = request_limits(machine, len(programs))
     s = allocate(
-        n_devices=1,
+        n_devices=1 if machine.volume is None else machine.volume.disks,
         n_tasks=len(programs),
         ops=ops,
         steps=steps_of(scenario),
@@ -90,26 +91,30 @@ def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
         n_bios=4 * n_requests + 512,
         cpus=machine.host.cpus,
         trace_rows=trace_rows,
-        with_cfq=isinstance(machine.scheduler, CFQ),
+        with_cfq=isinstance(machine.scheduler, CFQ | OldCFQ),
+        with_anticipatory=isinstance(machine.scheduler, Anticipatory),
         with_kyber=isinstance(machine.scheduler, Kyber),
         with_deadline=isinstance(machine.scheduler, Deadline),
         with_bfq=isinstance(machine.scheduler, BFQ),
         with_io_latency=bool(machine.cgroups.targets_us),
-        **disk_rows(machine.device),
+        **disk_rows(machine.device, 1 if machine.volume is None else machine.volume.disks),
+        **shared_rows(scenario),
     )
     fill_sim(s, scenario)
-    fill_device(s, machine, nr_requests)
+    for d in range(len(s.devices)):
+        fill_device(s, d, machine, nr_requests)
     fill_groups(s, machine)
     fill_bfq(s, machine)
     fill_jobs(s, scenario, partitions, starts)
     fill_streams(s, scenario)
+    fill_teams(s, scenario)
     fill_workers(s, scenario, partitions, starts[: len(scenario.jobs) + workers + 1])
     fill_wbt(s, machine)
     fill_writeback(s, scenario, flushers)
     for task in range(len(scenario.jobs) + workers, len(programs)):
         s.tasks[task].pc = place_program(s, starts, task)
         put_event(s, 0, c.EV_TASK, task)
-    if isinstance(fs, Ext4) and fs.quiet_before is not None:
+    if isinstance(fs, Ext4) and fs.quiet_before is not None and not machine.version.old:
         live_through_mount(s, round(fs.quiet_before * c.SEC))
     sim = s.sim[0]
     sim.live = len(scenario.jobs)
@@ -122,6 +127,10 @@ def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
         if isinstance(job, Fio):
             s.streams[s.tasks[task].stream].due += sim.epoch
         put_event(s, int(sim.epoch) + round(job.start * c.SEC), c.EV_TASK, task)
+    s.teams.begin += sim.epoch
+    for team, m in enumerate(s.teams):
+        if m.client:
+            put_event(s, int(m.begin), c.EV_REPLY, team)
     s.latency.window_start = sim.epoch
     return s
 
@@ -151,6 +160,8 @@ def live_through_mount(s: State, quiet_ns: int) -> None:
 
 def program_of(machine: Machine, job: Job) -> Program:
     """What one process does."""
+    if isinstance(job, SharedReader):
+        return shared_program(machine, job)
     if isinstance(job, Fio):
         return fio_program(machine, job, cpu_ns(machine, WRITE_SHARE), [*data_part(job), *durable_if_changed(machine)])
     return dbench_program(machine, job) if isinstance(job, Dbench) else dd_program(machine, job)
@@ -309,12 +320,15 @@ def fill_sim(s: State, scenario: Scenario) -> None:
     sim.request_ns = round(host.scaled(name) * c.USEC)
 
 
-def fill_device(s: State, machine: Machine, nr_requests: int) -> None:
-    """The device row and its scheduler's row."""
+def fill_device(s: State, d: int, machine: Machine, nr_requests: int) -> None:
+    """The device's row and its scheduler's."""
     device = machine.device
-    dev = s.devices[0]
+    dev = s.devices[d]
     _, dev.scheduler, legacy, _, _ = SCHEDULERS[machine.scheduler_name]
+    if isinstance(machine.scheduler, OldCFQ):
+        dev.scheduler = OLD_CFQ[1]
     dev.legacy = int(legacy)
+    s.sim[0].queue_plugs = dev.queue_plugs = int(machine.version.old)
     dev.asynchronous_run = int(not legacy and machine.scheduler_name != "none")
     dev.flush_at_once = int(dev.asynchronous_run and machine.version < "5.0")
     dev.depth = device.queue_depth
@@ -323,7 +337,7 @@ def fill_device(s: State, machine: Machine, nr_requests: int) -> None:
     if isinstance(device, Channels):
         dev.sector_ps = round(512e6 / device.bandwidth_MBs)
     elif isinstance(device, Disk):
-        fill_disk(s, device)
+        fill_disk(s, d, device)
     dev.flush_ns = dev.completion_ns if device.flush_us is None else round(device.flush_us * c.USEC)
     dev.write_cache = int(device.write_cache)
     dev.fua = int(device.fua)
@@ -331,11 +345,15 @@ def fill_device(s: State, machine: Machine, nr_requests: int) -> None:
     dev.max_sectors = 2 * device.max_sectors_kb
     dev.nr_requests = nr_requests
     if isinstance(machine.scheduler, CFQ):
-        machine.scheduler.fill(s, 0, device.rotational, machine.version >= "4.6", machine.host.hz)
+        machine.scheduler.fill(s, d, device.rotational, machine.version >= "4.6", machine.host.hz)
+    elif isinstance(machine.scheduler, OldCFQ):
+        machine.scheduler.fill(s, d, machine.version, machine.host.hz)
+    elif isinstance(machine.scheduler, Anticipatory):
+        machine.scheduler.fill(s, d, machine.host.hz)
     elif isinstance(machine.scheduler, Deadline):
-        machine.scheduler.fill(s, 0, machine.scheduler_name == "mq-deadline" and machine.version >= "5.14")
+        machine.scheduler.fill(s, d, machine.scheduler_name == "mq-deadline" and machine.version >= "5.14")
     elif isinstance(machine.scheduler, Kyber):
-        machine.scheduler.fill(s, 0)
+        machine.scheduler.fill(s, d)
 
 
 def fill_groups(s: State, machine: Machine) -> None:
@@ -444,7 +462,7 @@ def areas(scenario: Scenario) -> Areas:
     if not isinstance(device, Disk):
         return Areas(PARTITION_SECTORS, FILE_AREA, LOG_AREA, LOG_AREA)
     partitions = 1 + max(job.partition for job in scenario.jobs)
-    size = device.sectors // partitions // c.PAGE_SECTORS * c.PAGE_SECTORS
+    size = sectors_of_volume(scenario.machine) // partitions // c.PAGE_SECTORS * c.PAGE_SECTORS
     if size < SMALLEST_PARTITION:
         raise ScenarioError(
             f"device.capacity_GB: {device.capacity_GB:g} is too little for {partitions} partitions; give at least "
@@ -453,6 +471,13 @@ def areas(scenario: Scenario) -> Areas:
     log = size // 2 // c.PAGE_SECTORS * c.PAGE_SECTORS
     raw = isinstance(scenario.machine.filesystem, Raw)
     return Areas(size, 0, size, log) if raw else Areas(size, min(FILE_AREA, size // 4), log, log)
+
+
+def sectors_of_volume(machine: Machine) -> int:
+    """Sectors of the disk, or of all disks that are striped."""
+    volume = machine.volume
+    striped = volume is not None and volume.layout == "striped"
+    return machine.device.sectors * (volume.disks if striped else 1)
 
 
 def lay_out_files(s: State, scenario: Scenario) -> None:
@@ -465,8 +490,10 @@ def lay_out_files(s: State, scenario: Scenario) -> None:
     raw = isinstance(scenario.machine.filesystem, Raw)
     place = areas(scenario)
     for partition in {job.partition for job in scenario.jobs}:
-        rows = [i for i, job in enumerate(scenario.jobs) if job.partition == partition]
-        laid_out = [i for i in rows if isinstance(scenario.jobs[i], Fio)]
+        rows = [
+            i for i, job in enumerate(scenario.jobs) if job.partition == partition and not getattr(job, "thread", 0)
+        ]
+        laid_out = [i for i in rows if isinstance(scenario.jobs[i], Fio | SharedReader)]
         cached = [i for i in rows if is_cached(scenario.jobs[i])]
         laid_out = [i for i in laid_out if i not in cached]
         growing = [i for i in rows if i not in laid_out and i not in cached]
@@ -479,7 +506,7 @@ def lay_out_files(s: State, scenario: Scenario) -> None:
             room = (place.end - place.files) * 512
             job = scenario.jobs[rows[0]]
             raise ScenarioError(
-                f"{job.name}.{'size' if isinstance(job, Fio) else 'count'}: the files of partition {partition} are "
+                f"{job.name}.{'size' if hasattr(job, 'size') else 'count'}: the files of partition {partition} are "
                 f"larger than its {room / 1e12:.3g} TB; give fewer or smaller writes, or another partition."
             )
 
@@ -501,7 +528,7 @@ def place_files(s: State, scenario: Scenario, rows: list[int], first: int, *, al
 
 def sectors_of(job: Job) -> int:
     """Length of a job's file."""
-    if isinstance(job, Fio):
+    if isinstance(job, Fio | SharedReader):
         return -(-job.size // 512)
     return DBENCH_SECTORS if isinstance(job, Dbench) else -(-job.bs * job.count // 512)
 

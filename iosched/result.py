@@ -23,6 +23,7 @@ from .filesystems import XFS
 from .fio import Fio, summary_line
 from .samples import Samples
 from .scenario import Scenario
+from .shared_programs import teams_of
 from .tools import FioLatency, View, bin_middle, fio_latency, iostat, vmstat
 from .workloads import Dbench, Dd
 
@@ -177,6 +178,25 @@ class Result:
             for r, job in zip(self.jobs.itertuples(), self.scenario.jobs, strict=True)
             if isinstance(job, Fio)
         ]  # fmt: skip
+
+    @cached_property
+    def shared_reads(self) -> pd.DataFrame:
+        """One row a file that several processes read: reader, threads, bytes, elapsed_s, bytes_per_s. It has been read
+        when its last piece has, or when that has reached the client.
+
+        >>> import iosched as io
+        >>> r = io.simulate(io.Machine(scheduler="noop"), io.workloads.shared_reader(threads=2, size="4M"))
+        >>> int(r.shared_reads.bytes.iloc[0]) == 4 * 2**20
+        True
+        """
+        import pandas as pd
+
+        rows = []
+        for first, job, threads in teams_of(self.scenario):
+            m = self.state.teams[self.state.tasks[first].team]
+            elapsed = max(int(m.end - m.begin), 1) * NS
+            rows.append((job.name, threads, int(m.bytes), elapsed, int(m.bytes) / elapsed))
+        return pd.DataFrame(rows, columns=["reader", "threads", "bytes", "elapsed_s", "bytes_per_s"])
 
     @cached_property
     def io_latency(self) -> pd.DataFrame:

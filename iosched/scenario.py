@@ -16,7 +16,8 @@ from .host import Host, fitted_host
 from .kernels import Kernel
 from .knobs import named
 from .memory import Memory
-from .workloads import MOST_PROCESSES, Dbench, Fio, Job
+from .volumes import Volume
+from .workloads import MOST_PROCESSES, Dbench, Fio, Job, SharedReader
 
 WBT_SINCE = "4.10"
 
@@ -30,7 +31,7 @@ class Machine:
     the kernel's default scheduler (cfq before 5.0, then mq-deadline). `nr_requests` is queue/nr_requests: None is 128
     on the legacy path (sync and async each, per cgroup), on blk-mq twice the device depth with a scheduler, else the
     depth. `wbt_lat_usec` is queue/wbt_lat_usec: the read latency that writeback throttling keeps, 0 is off, None the
-    kernel's default (see `wbt_target_us`).
+    kernel's default (see `wbt_target_us`). `volume` puts several such devices under one file system.
 
     Raises ScenarioError, naming the field, for anything that the kernel could not be given.
 
@@ -47,6 +48,7 @@ class Machine:
     nr_requests: int | None = None
     memory: Memory = Memory()
     wbt_lat_usec: float | None = None
+    volume: Volume | None = None
 
     def __post_init__(self) -> None:
         kernel = Kernel(self.kernel)
@@ -70,6 +72,8 @@ class Machine:
                 raise ScenarioError(
                     f"cgroups[{path!r}].io_latency_us: kernel {kernel} has no io.latency; it came with 4.19."
                 )
+        if self.volume is not None and not isinstance(self.volume, Volume):
+            raise ScenarioError(f"volume: {self.volume!r} is not a volume; give an iosched.Volume, or None.")
         if self.nr_requests is not None:
             number("nr_requests", self.nr_requests, 4, 65536, "requests", integer=True)
         if not isinstance(self.memory, Memory):
@@ -157,7 +161,9 @@ class Scenario:
         if not isinstance(self.machine, Machine):
             raise ScenarioError(f"machine: {self.machine!r} is not a machine; give an iosched.Machine.")
         jobs = (self.jobs,) if isinstance(self.jobs, Job) else tuple(self.jobs)
-        jobs = tuple(one for job in jobs for one in (job.expanded() if isinstance(job, Dbench | Fio) else (job,)))
+        jobs = tuple(
+            one for job in jobs for one in (job.expanded() if isinstance(job, Dbench | Fio | SharedReader) else (job,))
+        )
         object.__setattr__(self, "jobs", jobs)
         if not jobs:
             raise ScenarioError("jobs: the list is empty, so nothing can ever happen; give at least one job.")
@@ -168,8 +174,30 @@ class Scenario:
                 raise ScenarioError(
                     f"jobs: {job!r} is not a job; give one of iosched.workloads, such as dd(), dbench() or fio()."
                 )
+            self._check_readers(job)
             self._warn_of_ignored_class(job)
             self.machine.cgroups.of(job.cgroup, f"{job.name}.cgroup")  # type: ignore[union-attr]
+
+    def _check_readers(self, job: Job) -> None:
+        """Old kernels and volumes are modelled for readers."""
+        machine = self.machine
+        reads = isinstance(job, SharedReader) or (isinstance(job, Fio) and not job.writes)
+        if machine.version.old and not reads:
+            raise ScenarioError(
+                f"kernel: {machine.kernel} is modelled for readers only (fio's, nfs_read, shared_reader), not for "
+                f"{job.name!r}; give 4.0 or later."
+            )
+        if machine.version.old and job.cgroup.strip("/") not in ("", "root"):
+            raise ScenarioError(
+                f"{job.name}.cgroup: kernel {machine.kernel} has no blkio controller, so {job.cgroup!r} means nothing "
+                "to it; give '/'."
+            )
+        if machine.volume is not None and not isinstance(job, SharedReader):
+            raise ScenarioError(
+                f"volume: it is modelled for nfs_read and shared_reader, not for {job.name!r}; give volume=None."
+            )
+        if isinstance(job, SharedReader) and job.shares_context and machine.scheduler_name == "bfq":
+            raise ScenarioError(f"{job.name}.io_context: {job.io_context!r} is not modelled under bfq; give 'private'.")
 
     def _warn_of_ignored_class(self, job: Job) -> None:
         """The kernel takes any ionice; some schedulers do not look at it."""

@@ -31,9 +31,11 @@ from .kernels import Kernel
 from .memory import Memory
 from .scenario import Machine, Scenario
 from .schedulers import with_tunables
+from .volumes import Volume
 
 SECTIONS = ("machine", "job")
-FIELDS = ("kernel", "device", "filesystem", "scheduler", "host", "cgroups", "nr_requests", "wbt_lat_usec", "memory")
+FIELDS = ("kernel", "device", "filesystem", "scheduler", "host", "cgroups", "nr_requests", "wbt_lat_usec", "memory",
+          "volume")  # fmt: skip
 
 
 def read_scenario(path: str | Path) -> Scenario:
@@ -56,7 +58,7 @@ def read_scenario(path: str | Path) -> Scenario:
 
 def _job(fields: dict[str, Any]) -> workloads.Job:
     """A job's table: dd, or what `kind` says."""
-    kinds = {"dd": workloads.dd, "dbench": workloads.dbench, "fio": workloads.fio}
+    kinds = {name: getattr(workloads, name) for name in ("dd", "dbench", "fio", "nfs_read", "shared_reader")}
     kind = fields.get("kind", "dd")
     if kind not in kinds:
         raise unknown("job.kind", kind, kinds)
@@ -83,6 +85,8 @@ def _machine(fields: dict[str, Any]) -> Machine:
         made["host"] = _build(Host, "host", asdict(fitted_host(kernel)) | _table(fields, "host"))
     if "cgroups" in fields:
         made["cgroups"] = _cgroups(fields["cgroups"])
+    if "volume" in fields:
+        made["volume"] = _build(Volume, "volume", _table(fields, "volume"))
     if "memory" in fields:
         made["memory"] = _build(Memory, "memory", _table(fields, "memory"))
     made |= {name: fields[name] for name in ("nr_requests", "wbt_lat_usec") if name in fields}

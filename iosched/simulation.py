@@ -21,6 +21,8 @@ LONGEST = 30 * 24 * 3600 * c.SEC  # beyond this the sums over requests and time 
 TASK_WAITS = {
     c.T_WAIT_IO: "an I/O",
     c.T_WAIT_SLOT: "an I/O",
+    c.T_WAIT_READ: "an I/O",
+    c.T_WAIT_WORK: "work",
     c.T_WAIT_COMMIT: "a journal commit",
     c.T_SLEEP: "a wake-up",
     c.T_WAIT_TAG: "a free request",

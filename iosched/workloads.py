@@ -1,4 +1,4 @@
-"""What the processes do: dd, dbench, fio."""
+"""What the processes do: dd, dbench, fio, and readers of one file."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from .errors import ScenarioError, unknown
 from .fio import Fio, fio, random_reader, sequential_reader, sequential_writer
 from .jobs import IOCLASSES, check_job, check_options, parse_size
 from .knobs import knob, named
+from .shared import SharedReader, nfs_read, shared_reader
 
 OFLAGS = ("dsync", "sync", "direct")
 CONVS = ("fsync", "fdatasync", "notrunc")
@@ -139,7 +140,7 @@ def dbench(clients: int = 1, runtime: float = 16.0, cgroup: str = "/", load: str
     return Dbench(clients=clients, runtime=runtime, cgroup=cgroup, load=load, **options)  # type: ignore[arg-type]
 
 
-Job = Dd | Dbench | Fio
+Job = Dd | Dbench | Fio | SharedReader
 
 __all__ = [
     "IOCLASSES",
@@ -147,13 +148,16 @@ __all__ = [
     "Dd",
     "Fio",
     "Job",
+    "SharedReader",
     "dbench",
     "dd",
     "fio",
+    "nfs_read",
     "parse_size",
     "random_reader",
     "sequential_reader",
     "sequential_writer",
+    "shared_reader",
 ]
 
 

@@ -9,6 +9,7 @@ from iosched.cli import main
 from iosched.errors import ScenarioError
 
 dd, dbench = io.workloads.dd, io.workloads.dbench
+nfs_read, shared = io.workloads.nfs_read, io.workloads.shared_reader
 CFQ, null = io.CFQ, io.devices.null
 
 
@@ -23,6 +24,31 @@ CFQ, null = io.CFQ, io.devices.null
         (lambda: io.Machine(kernel="2.4"), "kernel", "2.4"),
         (lambda: io.Machine(kernel="9.9"), "kernel", "9.9"),
         (lambda: io.Machine(kernel=4.19), "kernel", "4.19"),
+        (lambda: io.Machine(kernel="2.6.39"), "kernel", "2.6.24 to 2.6.32"),
+        (lambda: io.Machine(kernel="2.6.27", scheduler="mq-deadline"), "scheduler", "mq-deadline"),
+        (lambda: io.Machine(kernel="2.6.27", scheduler=CFQ()), "scheduler", "OldCFQ"),
+        (lambda: io.Machine(kernel="4.19", scheduler=io.OldCFQ()), "scheduler", "give CFQ"),
+        (lambda: io.Machine(kernel="4.19", scheduler="anticipatory"), "scheduler", "anticipatory"),
+        (lambda: io.simulate(io.Machine(kernel="2.6.27"), dd()), "kernel", "readers only"),
+        (lambda: io.simulate(io.Machine(kernel="2.6.27"), shared(cgroup="user.slice")), "cgroup", "blkio"),
+        (lambda: io.OldCFQ(cooperators="some"), "cooperators", "some"),
+        (lambda: io.Host(hz=128), "hz", "100, 250, 300, 1000"),
+        (lambda: nfs_read(threads=4, tasks=5), "tasks", "more than the 4 threads"),
+        (lambda: nfs_read(io_context="shared"), "io_context", "nothing is shared"),
+        (lambda: nfs_read(io_context="own"), "io_context", "own"),
+        (lambda: nfs_read(thread=8, threds=8), "threds", "threads"),
+        (lambda: nfs_read(threads=0), "threads", "0"),
+        (lambda: nfs_read(bs=1000), "bs", "4096"),
+        (lambda: nfs_read(burst=0), "burst", "0"),
+        (lambda: nfs_read(network_MBs=0), "network_MBs", "0"),
+        (lambda: shared(size="100G"), "size", "too large"),
+        (lambda: shared(cgroups="ab"), "cgroups", "'ab'"),
+        (lambda: shared(cgroups=("a", "b"), io_context="clone_io", parent_context=True), "io_context", "cgroups"),
+        (lambda: io.Volume(layout="raid5"), "volume.layout", "raid5"),
+        (lambda: io.Volume(disks=1), "volume.disks", "1"),
+        (lambda: io.Volume(stripe_kb=6), "volume.stripe_kb", "6"),
+        (lambda: io.Machine(volume="striped"), "volume", "striped"),
+        (lambda: io.simulate(io.Machine(volume=io.Volume()), dd()), "volume", "dd"),
         (lambda: io.Machine(filesystem="btrfs"), "filesystem", "btrfs"),
         (lambda: io.Machine(filesystem=io.Ext4(jbd2_cgroup="nowhere")), "filesystem.jbd2_cgroup", "nowhere"),
         (lambda: io.Machine(device="null"), "device", "null"),

@@ -4,17 +4,21 @@ Source: spec block-layer sections 0, 5 and 8.
 """
 
 from ..schedulers import policy
-from . import device, dirty, flush, iolatency, journal, slots, wbt
+from . import device, dirty, flush, iolatency, journal, pieces, slots, wbt
 from .account import account
 from .clock import schedule
 from .codes import (
     E_DOUBLE_COMPLETION,
     E_EARLY_COMPLETION,
     EV_RUN,
+    EV_UNPLUG,
     F_FUA,
     F_PREFLUSH,
+    F_SYNC,
     FLUSH,
+    MSEC,
     NONE,
+    PAGE_SECTORS,
     R_DISPATCHED,
     R_DONE,
     R_ISSUED,
@@ -22,6 +26,8 @@ from .codes import (
     R_QUEUED,
     READ,
     T_WAIT_IO,
+    T_WAIT_READ,
+    T_WAIT_SLOT,
     T_WAIT_TAG,
     TR_COMPLETE,
     TR_GET,
@@ -31,6 +37,7 @@ from .codes import (
     TR_PLUG,
     TR_QUEUE,
     TR_UNPLUG,
+    WRITE,
 )
 from .jit import jit, out_of_line
 from .lists import insert_sorted, pop_front, push_back, remove, successor_of
@@ -40,6 +47,7 @@ from .wakeups import interrupt, kernel_burst, wake, wake_first
 
 PLUG_REQUESTS = 32  # the plug empties itself at this many requests (spec section 5)
 PLUG_SECTORS = 256  # or behind a request of this size
+UNPLUG_REQUESTS, UNPLUG_TIME = 4, 3 * MSEC  # of a queue's plug before 2.6.39 (recalled)
 SOFTWARE_QUEUE_LOOKBACK = 8  # none looks at the newest few requests only
 
 
@@ -93,6 +101,8 @@ def submit_bio(s, d, task, op, sector, nr, flags):
     if bypass:
         flush.begin(s, ri)
         run_bypass(s, d)
+    elif dev.queue_plugs != 0:
+        insert_plugged(s, ri)
     elif t.plugged != 0:
         plug(s, d, task, ri)
     else:
@@ -264,6 +274,58 @@ def unplug(s, d, task):
     run_after_insertion(s, d)
 
 
+# before 2.6.39 the queue itself was plugged (spec block-layer 2.1, recalled there)
+
+
+@jit
+def insert_plugged(s, ri):
+    """The first request on an empty queue plugs it, the fourth pulls the plug, and so do a timer of 3 ms and any task
+    that waits. A request on a queue that holds some back waits for the next completion, unless the scheduler says so."""
+    r = s.requests[ri]
+    dev = s.devices[r.dev]
+    if dev.queued == 0 and dev.plugged == 0:
+        dev.plugged = 1
+        tick = s.sim[0].tick_ns
+        dev.unplug_at = (s.sim[0].now // tick + (UNPLUG_TIME + tick - 1) // tick) * tick
+        if dev.unplug_armed == 0:
+            dev.unplug_armed = 1
+            schedule(s, dev.unplug_at, EV_UNPLUG, r.dev)
+    dev.kicked = 0
+    insert(s, ri)
+    if dev.kicked != 0 or (dev.plugged != 0 and dev.queued >= UNPLUG_REQUESTS) or is_sync_write(r):
+        run_queue(s, r.dev)
+
+
+@jit
+def is_sync_write(r):
+    """Somebody waits for it already."""
+    return r.op == WRITE and (r.cmd_flags & F_SYNC) != 0
+
+
+@jit
+def unplug_due(s, d):
+    """The timer of the queue's plug ran out; one of a plug that was pulled meanwhile looks after the newer one."""
+    dev = s.devices[d]
+    dev.unplug_armed = 0
+    if dev.plugged == 0:
+        return
+    if s.sim[0].now >= dev.unplug_at:
+        run_queue(s, d)
+    else:
+        dev.unplug_armed = 1
+        schedule(s, dev.unplug_at, EV_UNPLUG, d)
+
+
+@jit
+def unplug_for(s, task):
+    """The task waits for something to be read: no queue stays plugged."""
+    state = s.tasks[task].state
+    if state == T_WAIT_IO or state == T_WAIT_READ or state == T_WAIT_SLOT or state == T_WAIT_TAG:
+        for d in range(s.sim[0].n_devices):
+            if s.devices[d].plugged != 0:
+                run_queue(s, d)
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # scheduler and device
 
@@ -310,6 +372,7 @@ def run_queue(s, d):
     """Feed the device while it has a free tag: first what bypasses the scheduler, then what the scheduler chooses."""
     out_of_line()
     dev = s.devices[d]
+    dev.plugged = 0
     while device.has_room(dev):
         n = s.lists[dev.dispatch_list].head
         if n != NONE:
@@ -393,7 +456,7 @@ def complete(s, ri):
         flush.kick(s, d)
     if s.lists[dev.dispatch_list].count > 0:
         run_bypass(s, d)
-    elif was_full and dev.queued > 0:
+    elif (was_full or dev.queue_plugs != 0) and dev.queued > 0:
         run_queue(s, d)
     if run:
         schedule_run(s, d)
@@ -422,6 +485,8 @@ def end_request(s, ri):
             dirty.bio_done(s, r.dev, b.file, b.nr, r.cmd_flags)
         if b.slot != NONE:
             slots.drop(s, b.slot)
+        if b.page != NONE:
+            pieces.pages_read(s, b.task, b.page, b.nr // PAGE_SECTORS)
         if t.outstanding == 0:
             if journal.writes_log(s, b.task):
                 journal.log_written(s, t.journal)

@@ -30,14 +30,37 @@ RANKS = ("last", "equal", "first", "turns")
 STEP_PRE, STEP_DATA, STEP_POST = 1, 2, 4
 
 # events in the heap
-EV_TASK, EV_COMPLETE, EV_RUN, EV_LATENCY, EV_DISK, EV_FLUSHER, EV_COMMIT, EV_WBT = range(8)
+(
+    EV_TASK,
+    EV_COMPLETE,
+    EV_RUN,
+    EV_LATENCY,
+    EV_DISK,
+    EV_FLUSHER,
+    EV_COMMIT,
+    EV_WBT,
+    EV_REPLY,
+    EV_UNPLUG,
+) = range(10)
 
 # timers, one row a (device, kind)
 T_IDLE = 0
 TIMERS_PER_DEVICE = 1
 
 # what a task is doing
-T_READY, T_WAIT_IO, T_WAIT_COMMIT, T_SLEEP, T_WAIT_TAG, T_DONE, T_YIELDED, T_WAIT_SLOT, T_WAIT_PAGES = range(9)
+(
+    T_READY,
+    T_WAIT_IO,
+    T_WAIT_COMMIT,
+    T_SLEEP,
+    T_WAIT_TAG,
+    T_DONE,
+    T_YIELDED,
+    T_WAIT_SLOT,
+    T_WAIT_PAGES,
+    T_WAIT_READ,
+    T_WAIT_WORK,
+) = range(11)
 
 # operations of a task's program (engine/tasks.py)
 (
@@ -80,7 +103,11 @@ T_READY, T_WAIT_IO, T_WAIT_COMMIT, T_SLEEP, T_WAIT_TAG, T_DONE, T_YIELDED, T_WAI
     OP_WAIT_PAGES,
     OP_LOG_ORDERED,
     OP_OWE,
-) = range(39)
+    OP_TAKE_PIECE,
+    OP_PIECE_READ,
+    OP_PIECE_DIRECT,
+    OP_REPLY,
+) = range(43)
 
 # metadata blocks of a running ext4 transaction that its files share, one bit each; their inode blocks are counted
 META_BLOCK_BITMAP, META_GROUP_DESC, META_INODE_BITMAP, META_DIRECTORY = 1, 2, 4, 8
@@ -88,16 +115,17 @@ META_BLOCK_BITMAP, META_GROUP_DESC, META_INODE_BITMAP, META_DIRECTORY = 1, 2, 4,
 HISTOGRAM_BINS = 2304  # bins of a latency histogram (engine/tasks.py): up to 20 minutes
 
 # schedulers
-NOOP, NO_SCHEDULER, DEADLINE, MQ_DEADLINE, CFQ, BFQ, KYBER = range(7)
+NOOP, NO_SCHEDULER, DEADLINE, MQ_DEADLINE, CFQ, BFQ, KYBER, OLD_CFQ, ANTICIPATORY = range(9)
 
 # why the device is kept idle
-IDLE_SLICE, IDLE_TREE, IDLE_GROUP, IDLE_SEEKY, IDLE_RAISED = 0, 1, 2, 3, 4
+IDLE_SLICE, IDLE_TREE, IDLE_GROUP, IDLE_SEEKY, IDLE_RAISED, IDLE_ANTIC = range(6)
 IDLE_REASONS = (
     "slice_idle",
     "slice_idle (last queue of its service tree)",
     "group_idle",
     "2 ms (seeky queue)",
     "20 ms (weight-raised queue)",
+    "antic_expire",
 )
 N_IDLE_REASONS = len(IDLE_REASONS)
 

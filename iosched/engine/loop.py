@@ -3,7 +3,7 @@
 from numba import types
 
 from ..schedulers import policy
-from . import block, dirty, disk, fair, iolatency, pagecache, tasks, wbt
+from . import block, dirty, disk, fair, iolatency, pagecache, pieces, tasks, wbt
 from .account import account
 from .clock import drop_first, first_timer
 from .codes import (
@@ -12,7 +12,9 @@ from .codes import (
     EV_DISK,
     EV_FLUSHER,
     EV_LATENCY,
+    EV_REPLY,
     EV_TASK,
+    EV_UNPLUG,
     EV_WBT,
     NEVER,
     NONE,
@@ -83,6 +85,8 @@ def _loop(s, stop_at, budget):
         drop_first(s)
         if kind == EV_TASK:
             tasks.run_task(s, index)
+            if sim.queue_plugs != 0:
+                block.unplug_for(s, index)
         elif kind == EV_COMPLETE:
             block.complete(s, index)
         elif kind == EV_DISK:
@@ -95,6 +99,10 @@ def _loop(s, stop_at, budget):
             pagecache.commit_due(s, index)
         elif kind == EV_WBT:
             wbt.window_over(s, index)
+        elif kind == EV_REPLY:
+            pieces.reply_arrived(s, index)
+        elif kind == EV_UNPLUG:
+            block.unplug_due(s, index)
         else:
             s.devices[index].run_pending = 0
             block.run_queue(s, index)

@@ -86,6 +86,7 @@ def add_bio(s, ri, task, sector, nr):
     b.tracked = 0
     b.slot = s.tasks[task].slot
     b.file = s.tasks[task].cleaning
+    b.page = s.tasks[task].reading
     if b.slot != NONE:
         s.slots[b.slot].left += 1
     r = s.requests[ri]

@@ -51,8 +51,8 @@ def go_on(s, d, sector, at):
 def least_used(s, d):
     """The segment that was not used for longest."""
     k = s.disks[d]
-    best = 0
-    for i in range(1, k.segments_n):
+    best = d * k.segments_n
+    for i in range(best + 1, best + k.segments_n):
         if s.segments[i].used < s.segments[best].used:
             best = i
     return best
@@ -117,7 +117,7 @@ def find(s, d, start, stop):
     beginning of them. What is taken from the segment that is being filled makes room in it."""
     k = s.disks[d]
     now = s.sim[0].now
-    for i in range(k.segments_n):
+    for i in range(d * k.segments_n, (d + 1) * k.segments_n):
         row = s.segments[i]
         if i == k.ahead:
             if row.first <= start and stop <= k.ahead_to and passed(s, d, stop) <= now:
@@ -137,7 +137,7 @@ def find(s, d, start, stop):
 def forget(s, d, start, stop):
     """Sectors are written: no segment that has some of them is good any more."""
     k = s.disks[d]
-    for i in range(k.segments_n):
+    for i in range(d * k.segments_n, (d + 1) * k.segments_n):
         row = s.segments[i]
         end = k.ahead_to if i == k.ahead else row.end
         if row.first < stop and start < end:

@@ -50,6 +50,10 @@ def allocate(
     n_seconds: int,
     n_streams: int,
     n_slots: int,
+    n_teams: int,
+    n_pieces: int,
+    n_windows: int,
+    n_pages: int,
     n_files: int,
     n_journals: int,
     n_flushers: int,
@@ -61,6 +65,7 @@ def allocate(
     with_cfq: bool,
     with_deadline: bool,
     with_kyber: bool,
+    with_anticipatory: bool,
     with_bfq: bool,
     with_io_latency: bool,
     n_zones: int = 0,
@@ -90,7 +95,7 @@ def allocate(
         "commands": n_requests + 2 * n_devices if n_zones else 0,
         "extents": n_extents,
         "segments": n_segments,
-        "heap": n_tasks + n_requests + 3 * n_devices + n_journals + n_flushers + 8,
+        "heap": n_tasks + n_requests + 3 * n_devices + n_journals + n_flushers + n_teams + 8,
         "timers": n_devices * TIMERS_PER_DEVICE + fair_cpus,
         "tasks": n_tasks,
         "seconds": n_seconds,
@@ -101,6 +106,10 @@ def allocate(
         "nodes": first_task_node + n_tasks + n_extents,
         "streams": n_streams,
         "slots": n_slots,
+        "teams": n_teams,
+        "pieces": n_pieces,
+        "windows": n_windows,
+        "pages": n_pages,
         "groups": n_groups,
         "latency": n_devices * n_groups if with_io_latency else 0,
         "caches": n_devices,
@@ -117,6 +126,8 @@ def allocate(
         "kyber_domains": n_devices * kyber.DOMAINS if with_kyber else 0,
         "kyber_histograms": n_devices * kyber.DOMAINS * kyber.KINDS if with_kyber else 0,
         "kyber_buckets": n_devices * kyber.DOMAINS * kyber.KINDS * kyber.BUCKETS if with_kyber else 0,
+        "anticipatory": n_devices if with_anticipatory else 0,
+        "antic_contexts": n_devices * n_tasks if with_anticipatory else 0,
         "cfq": cfq_devices,
         "cfq_groups": n_cfq_groups,
         "cfq_trees": n_cfq_groups * cfq_state.TREES,
@@ -149,6 +160,10 @@ def allocate(
     s.processors.running = NONE
     s.devices.flush_running = s.devices.idle_row = NONE
     s.tasks.file = s.tasks.journal = s.tasks.stream = s.tasks.slot = s.tasks.awaited = s.tasks.climb = NONE
+    s.tasks.ioc = np.arange(n_tasks)
+    s.tasks.team = s.tasks.window = s.tasks.reading = NONE
+    s.windows.marker = s.windows.prev = NONE
+    s.teams.link_head = s.teams.link_tail = NONE
     s.tasks.cleaning = s.tasks.flusher = s.files.flusher = s.files.waiter = s.wbt.oldest_read = NONE
     s.caches.slept_at = s.wbt.last_read = -NEVER
     s.tasks.latency_min = NEVER
@@ -177,9 +192,11 @@ LIST_COLUMNS = {
     "journals": "waiters writers",
     "latency": "waiters",
     "wbt": "waiters",
+    "teams": "idle",
+    "anticipatory": "sorted_sync sorted_async fifo_sync fifo_async",
     "deadline_class": "sorted_read sorted_write fifo_read fifo_write",
     "kyber_domains": "fifo",
-    "cfq": "group_list",
+    "cfq": "group_list chosen",
     "cfq_trees": "list",
     "cfq_queues": "sorted fifo",
     "bfq": "active dispatch_list",

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..schedulers import bfq_tables, cfq_state, deadline, kyber
+from ..schedulers import anticipatory, bfq_tables, cfq_state, deadline, kyber
 from .columns import columns
 
 SIM = columns(
     "cpu_ns io_waiters io_wait_since io_wait_ns "
     "now epoch seq heap_n events live error cpus wakeup_ns request_ns free_request free_bio requests_made trace_on "
     "trace_n trace_rows trace_margin n_devices n_tasks n_requests n_groups n_timers n_cfq_queues n_bfq_queues "
-    "n_bfq_groups first_bfq_node first_task_node tick_ns n_files "
+    "n_bfq_groups first_bfq_node first_task_node tick_ns n_files queue_plugs "
     "fair fair_cpus first_cpu_timer runnable least_vruntime"
 )
 DEVICE = columns(
@@ -24,7 +24,7 @@ DEVICE = columns(
     "max_sectors nr_requests tags_used in_flight busy_servers in_system queued run_pending flush_pending_index "
     "flush_running flush_data flush_at_once flush_pending_since fifo dispatch_list server_queue waiters "
     "flush_pending0 flush_pending1 flush_served wbt io_latency latency_timer accounted_at idle_row "
-    "idle_since disk flush_exclusive exclusive "
+    "idle_since disk flush_exclusive exclusive queue_plugs plugged kicked unplug_at unplug_armed head_at "
     "area_in_system busy_ns held_ns empty_ns served_ns sojourn_ns arrived completed merges "
     "flushes sectors_in sectors_out sectors_read sectors_written read_requests write_requests"
 )
@@ -46,7 +46,8 @@ TASK = columns(
     "pc state outstanding group dev file journal plugged plug_list left ioprio ioclass op_start done_ops done_bytes "
     "latency_sum latency_max latency_min end step first_step n_steps counting_from stop_at first_second n_seconds "
     "stream slot awaited climb asked_at writing copying copied_free dirtied dirty_share paused_at "
-    "cleaning flusher wbt_place owed need nap queued computing vruntime wbt_flags batch_left batch_until"
+    "cleaning flusher wbt_place owed need nap queued computing vruntime wbt_flags batch_left batch_until "
+    "ioc team piece read_at read_to window paid sent_to send_to marker reading waited"
 )
 OP = columns("code a b")
 STEP = columns("dirty counted operations rewrite sets_time")
@@ -63,11 +64,18 @@ REQUEST = columns(
     "serial dev task op sector nr cmd_flags bios last_bio queue steps start issued earliest data_done shares_flush "
     "fifo_time elevator pool wbt state"
 )
-BIO = columns("task sector nr start next slot tracked file")
+BIO = columns("task sector nr start next slot tracked file page")
 STREAM = columns(
     "random pages grain step length generator interval due first_slot depth busy free finished copy_ns ahead_ns "
     "allocated reading left begin end sent marker window nrfiles next_file more_files"
 )
+TEAM = columns(
+    "first_task n_tasks piece_bytes length pieces next fixed idle newest_first begin interval direct "
+    "client sent asked replied consumed ahead burst slots send_ns send_free link_ns delay_ns link_free link_head link_tail end over "
+    "first_page first_piece pages context layout disks stripe_sectors bio_sectors copy_ns ahead_ns bytes"
+)
+PIECE_READ = columns("at next done")
+WINDOW = columns("begin end marker prev")
 SLOT = columns("task left start next end")
 CACHE = columns(
     "dirty writeback dirtied written background limit expire interval bio_pages dirty_ns clean_ns written_ns "
@@ -115,6 +123,10 @@ TABLES: dict[str, np.dtype] = {
     "lists": LIST,
     "streams": STREAM,
     "slots": SLOT,
+    "teams": TEAM,
+    "pieces": PIECE_READ,
+    "windows": WINDOW,
+    "pages": COUNT,
     "groups": GROUP,
     "latency": LATENCY,
     "caches": CACHE,
@@ -131,6 +143,8 @@ TABLES: dict[str, np.dtype] = {
     "kyber_domains": kyber.DOMAIN_COLUMNS,
     "kyber_histograms": kyber.HISTOGRAM_COLUMNS,
     "kyber_buckets": kyber.BUCKET_COLUMNS,
+    "anticipatory": anticipatory.DEVICE_COLUMNS,
+    "antic_contexts": anticipatory.CONTEXT_COLUMNS,
     "cfq": cfq_state.DEVICE_COLUMNS,
     "cfq_groups": cfq_state.GROUP_COLUMNS,
     "cfq_trees": cfq_state.TREE_COLUMNS,

@@ -5,7 +5,7 @@ operation that may have to be tried again (no free request) leaves the program c
 progress in the file or the journal.
 """
 
-from . import block, iolatency, journal, pagecache, slots, streams
+from . import block, iolatency, journal, pagecache, piece_reads, pieces, slots, streams
 from .clock import schedule
 from .codes import (
     E_BAD_OP,
@@ -45,9 +45,12 @@ from .codes import (
     OP_NEXT_STEP,
     OP_OWE,
     OP_PAUSE,
+    OP_PIECE_DIRECT,
+    OP_PIECE_READ,
     OP_PLUG,
     OP_READ_BLOCK,
     OP_READ_PAGE,
+    OP_REPLY,
     OP_SKIP,
     OP_SKIP_IF_CLEAN,
     OP_SKIP_UNLESS_NTH,
@@ -55,6 +58,7 @@ from .codes import (
     OP_STEP_WRITE,
     OP_SUBMITTED,
     OP_SYNC_PAGES,
+    OP_TAKE_PIECE,
     OP_TAKE_SLOT,
     OP_UNPLUG,
     OP_WAIT,
@@ -234,6 +238,23 @@ def run_task(s, task):
             pause(s, task, op.a)
         elif code == OP_SKIP_UNLESS_NTH:
             t.pc += 1 if (t.done_ops + 1) % op.a == 0 else 1 + op.b
+        elif code == OP_TAKE_PIECE:
+            length = pieces.take(s, task)
+            if length == NONE:
+                end_task(s, task)
+                return
+            if t.state == T_READY:
+                t.pc += 1
+                pause(s, task, length)
+        elif code == OP_PIECE_READ:
+            if piece_reads.through_cache(s, task):
+                t.pc += 1
+        elif code == OP_PIECE_DIRECT:
+            if piece_reads.direct(s, task):
+                t.pc += 1
+        elif code == OP_REPLY:
+            t.pc += 1
+            pieces.reply(s, task)
         elif code == OP_NEXT_STEP:
             if s.sim[0].now >= t.stop_at:
                 end_task(s, task)

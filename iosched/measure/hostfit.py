@@ -18,6 +18,7 @@ from ..host import Host
 from ..kernels import Kernel
 from .kernel_rows import KernelRun, Unmodelled, host_of, scenario_of
 from .reader_rows import PLACES
+from .shared_rows import SHARED, shared_jobs
 from .writer_rows import ROLES
 
 COSTS = ("request_us", "request_mq_us", "wakeup_us", "ext4_us", "xfs_us", "raw_us")
@@ -63,6 +64,8 @@ def simulated_metric(run: KernelRun, host: Host) -> float:
     """What the row measured, simulated: a time per write in us, dbench's MB/s, a reader's mean latency in us, or the
     MB/s of a reader or of all writers."""
     simulate_one = {"time_per_write_us": time_per_write_us, "throughput_MBs": throughput_MBs}
+    if run.metric in SHARED and shared_jobs(run.conditions) is not None:
+        return shared_MBs(run, host)
     if run.metric.endswith("bw_MBs"):
         return bandwidth_MBs(run, host)
     return simulate_one.get(run.metric, mean_latency_us)(run, host)
@@ -92,6 +95,14 @@ def bandwidth_MBs(run: KernelRun, host: Host) -> float:
     result = simulate(machine, jobs)
     rows = result.jobs[[job.name == about for job in result.scenario.jobs]]
     return float(rows.bytes_per_s.sum()) * 1e-6
+
+
+def shared_MBs(run: KernelRun, host: Host) -> float:
+    """Simulated throughput of processes that read one file, in 10^6 bytes a second."""
+    from ..simulation import simulate
+
+    result = simulate(*scenario_of(run, host_of(run.conditions, host)))
+    return float(result.shared_reads.bytes_per_s.sum()) * 1e-6
 
 
 def throughput_MBs(run: KernelRun, host: Host) -> float:
@@ -170,4 +181,4 @@ def hosts_table(runs: Sequence[KernelRun]) -> list[dict[str, object]]:
         table.append(
             {"kernel": version, "hz": hz, **{cost: getattr(host, cost) for cost in COSTS}, "dbench_op_us": operation}
         )
-    return sorted(table, key=lambda row: Kernel(str(row["kernel"])).major_minor)
+    return sorted(table, key=lambda row: Kernel(str(row["kernel"])).numbers)

@@ -24,6 +24,7 @@ from ..schedulers import SCHEDULERS, with_tunables
 from ..workloads import Job, dbench, dd
 from .disk_rows import TUNABLE, disk_of
 from .reader_rows import LATENCY_TARGET, channels_of, reader_jobs, target_of
+from .shared_rows import SHARED, shared_jobs
 from .writer_rows import FORTY, FORTY_DIRTY_US, WORDS, largest_kb, memory_of, read_ahead_kb, wbt_of, writer_jobs
 
 REQUIRED = ("kernel", "device", "completion_us", "scheduler", "filesystem", "workload")
@@ -123,7 +124,8 @@ def read_kernel_csv(path: str | Path) -> tuple[list[KernelRun], list[dict[str, s
         run_id = row.get("run_id") or f"line {number}"
         if row.get("role") in ("disk", "window") or SECOND.fullmatch(row.get("role") or ""):
             continue
-        metric = next((name for name in metrics if row.get(name)), metrics[0])
+        together = [name for name in SHARED if shared_jobs(row) and row.get(name)]  # of such the throughput counts
+        metric = next((name for name in (*together, *metrics) if row.get(name)), metrics[0])
         try:
             measured = float(row[metric])
             if not 1e-3 < measured < 1e12:
@@ -147,7 +149,9 @@ def scenario_of(run: KernelRun, host: Host) -> tuple[Machine, list[Job]]:
             filesystem=filesystem_of(row, placement, kernel),
             scheduler=scheduler_of(row, kernel),
             host=host,
-            cgroups=cgroups_of(row, {job.cgroup for job in jobs} | {placement}),
+            cgroups=cgroups_of(
+                row, {g for job in jobs for g in (job.cgroup, *getattr(job, "cgroups", ()))} | {placement}
+            ),
             **writeback_of(row, kernel),
         )
     except ScenarioError as error:
@@ -197,7 +201,7 @@ def device_of(row: dict[str, str], kernel: Kernel) -> ConstantTime:
             rotational=bool(_flag(row, "rotational", 1)),
             read_ahead_kb=read_ahead_kb(row),
         )
-    reads = reader_jobs(row) is not None or writer_jobs(row) is not None
+    reads = any(jobs(row) is not None for jobs in (reader_jobs, writer_jobs, shared_jobs))
     channels = channels_of(row) if reads else None
     if channels is None and (reads or row["device"] not in ("null_blk", "scsi_debug")):
         raise Unmodelled(f"device {row['device'].partition(':')[0]!r} is not known")
@@ -251,7 +255,7 @@ def scheduler_of(row: dict[str, str], kernel: Kernel) -> object:
 
 def workload_of(row: dict[str, str]) -> tuple[str, list[Job]]:
     """(cgroup of jbd2, jobs)."""
-    readers = reader_jobs(row) or writer_jobs(row)
+    readers = reader_jobs(row) or writer_jobs(row) or shared_jobs(row)
     if readers is not None:
         return "/", list(readers)
     layout = row.get("same_cgroup_as_jbd2", "yes")

@@ -17,10 +17,9 @@ MIX = re.compile(r"rand4k(buf|direct)_vs_(\d+)seqR_(buf|direct)64k")
 THINK = re.compile(r"think_randread4k_t(\d+)us_vs_(\d+)seqR")
 GREEDY = re.compile(r"seqgreedy_vs_(\d*)rand4096_think(\d+)")
 LATENCY_TARGET = re.compile(r"io\.latency=(\d+)us")
-ALONE = re.compile(r"rrread_n1_bs128k_\w+_(direct|buf)_\w+_think(\d+)")
-READ_ALONE = 1536 * 131072  # bytes, from the rows' own counts
 PLACES = {
     "nfs": "sequential",
+    "rr": "sequential",
     "tgt": "random",
     "rnd": "random",
     "int": "sequential",
@@ -44,9 +43,6 @@ def reader_jobs(row: dict[str, str]) -> list[Fio] | None:
         seconds, n = 3.0, 1
         random |= {"direct": True, "thinktime_us": float(match[2][:9]), "numjobs": int(match[1][:3] or 1)}
         sequential |= {"direct": True, "bs": 131072, "size": "2G", "loops": 1}
-    elif match := ALONE.fullmatch(row["workload"]):
-        one = {"bs": 131072, "size": READ_ALONE, "loops": 1, "direct": match[1] == "direct"}
-        return [fio("read", **one, thinktime_us=float(match[2][:9]), runtime=60.0, name="sequential")]  # type: ignore[arg-type]
     else:
         return None
     jobs = [fio(**random, size="4G", runtime=seconds)]  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from .base import Picture, quantity, save
 from .budget import time_budget
 from .comparison import reproduction, validation_scatter
 from .curves import grid_heatmap, knob_curve
+from .interleaving import dd_rates, interleaving, stream_lanes
 from .operation import Lanes, cooperation, lanes, timeline, timelines, typical_operation
 from .throughput import course, rates, rules
 
@@ -19,7 +20,9 @@ __all__ = [
     "Picture",
     "cooperation",
     "course",
+    "dd_rates",
     "grid_heatmap",
+    "interleaving",
     "knob_curve",
     "lanes",
     "quantity",
@@ -27,6 +30,7 @@ __all__ = [
     "reproduction",
     "rules",
     "save",
+    "stream_lanes",
     "time_budget",
     "timeline",
     "timelines",

@@ -124,19 +124,20 @@ def knob_metadata(name: str) -> Mapping[str, Any]:
     from ..devices import Channels, ConstantTime, Disk
     from ..filesystems import FILESYSTEMS
     from ..host import Host
-    from ..schedulers import SCHEDULERS, WakerRules
-    from ..workloads import Dbench, Dd
+    from ..schedulers import SCHEDULERS, OldCFQ, WakerRules
+    from ..workloads import Dbench, Dd, SharedReader
 
     part, _, rest = name.partition(".")
     if rest.startswith("waker_rules."):
         part, _, rest = rest.partition(".")
     classes: dict[str, Iterable[type]] = {
-        "scheduler": [row[0] for row in SCHEDULERS.values()],
+        "scheduler": [*(row[0] for row in SCHEDULERS.values()), OldCFQ],
         "device": [ConstantTime, Channels, Disk],
         "filesystem": FILESYSTEMS.values(),
         "host": [Host],
         "waker_rules": [WakerRules],
         "dbench": [Dbench],
+        "shared": [SharedReader],
     }
     for cls in classes.get(part, [Dd]):
         found = cls.__dataclass_fields__.get(rest)

@@ -13,7 +13,8 @@ times, wakers, an injection limit that it learns anew each second, weight raisin
 takes its two queues turn by turn, compiled. There is no event queue, no request and no device behind either.
 
 For closed loops with several jobs `bounds` gives the asymptotes and `mva` the exact mean values of one station; for
-buffered readers beside buffered writers on a disk there is `saturated_mix`.
+buffered readers beside buffered writers on a disk there is `saturated_mix`, and for a stream that several tasks serve
+`cooperating` gives its rate under old CFQ.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from ..workloads import Dbench, Dd
 from .bfq import bfq_waits
 from .bfq_state import FATES, REASONS
 from .chain import Chain
+from .cooperating import Cooperation, cooperating
 from .knobs import MS, PAGE, Knobs, Numbers, Process, S, Values, axis_values, canonical, points
 from .load import load_form
 from .mix import MixBounds, SaturatedMix, mix_bounds, saturated_mix
@@ -268,10 +270,12 @@ __all__ = [
     "Bounds",
     "ClosedForm",
     "ClosedLoop",
+    "Cooperation",
     "MixBounds",
     "SaturatedMix",
     "bounds",
     "closed_form",
+    "cooperating",
     "mix_bounds",
     "mva",
     "saturated_mix",

@@ -7,24 +7,28 @@ from dataclasses import fields
 from ..engine import codes
 from ..errors import ScenarioError, unknown
 from ..kernels import Kernel
+from .anticipatory import Anticipatory
 from .bfq_tunables import BFQ
 from .bfq_versions import waker_rules
 from .bfq_wakers import WakerRules
 from .cfq import CFQ
+from .cfq_old import OldCFQ
 from .deadline import Deadline, MqDeadline
 from .fifo import Noop, NoScheduler
 from .kyber import Kyber
 
 # name in /sys/block/DEV/queue/scheduler -> (tunables, engine number, legacy path?, first kernel, first kernel without)
 SCHEDULERS: dict[str, tuple[type, int, bool, str, str]] = {
-    "noop": (Noop, codes.NOOP, True, "4.0", "5.0"),
-    "deadline": (Deadline, codes.DEADLINE, True, "4.0", "5.0"),
-    "cfq": (CFQ, codes.CFQ, True, "4.0", "5.0"),
+    "noop": (Noop, codes.NOOP, True, "2.6.24", "5.0"),
+    "deadline": (Deadline, codes.DEADLINE, True, "2.6.24", "5.0"),
+    "cfq": (CFQ, codes.CFQ, True, "2.6.24", "5.0"),
+    "anticipatory": (Anticipatory, codes.ANTICIPATORY, True, "2.6.24", "4.0"),
     "none": (NoScheduler, codes.NO_SCHEDULER, False, "4.0", "7.0"),
     "bfq": (BFQ, codes.BFQ, False, "4.12", "7.0"),
     "mq-deadline": (MqDeadline, codes.MQ_DEADLINE, False, "4.11", "7.0"),
     "kyber": (Kyber, codes.KYBER, False, "4.12", "7.0"),
 }
+OLD_CFQ = (OldCFQ, codes.OLD_CFQ)  # what "cfq" is up to 2.6.32
 NEW_KYBER = "4.20"  # its controller has been the same since (recalled)
 SINCE = {"prio_aging_expire": "5.14"}  # tunables that came later than their scheduler
 
@@ -38,6 +42,8 @@ def name_of(tunables: object) -> str:
     for name, (cls, *_) in SCHEDULERS.items():
         if type(tunables) is cls:
             return name
+    if isinstance(tunables, OldCFQ):
+        return "cfq"
     raise unknown("scheduler", tunables, SCHEDULERS)
 
 
@@ -64,7 +70,7 @@ def scheduler(value: object, kernel: Kernel) -> object:
     if isinstance(value, str):
         if value not in SCHEDULERS:
             raise unknown("scheduler", value, available(kernel))
-        value = SCHEDULERS[value][0]()
+        value = (OldCFQ if value == "cfq" and kernel.old else SCHEDULERS[value][0])()
     name = name_of(value)
     if isinstance(value, Kyber) and kernel >= "4.12" and kernel < NEW_KYBER:
         raise ScenarioError(
@@ -74,6 +80,11 @@ def scheduler(value: object, kernel: Kernel) -> object:
     if name not in available(kernel):
         raise ScenarioError(
             f"scheduler: {name!r} does not exist in kernel {kernel}; allowed: {', '.join(available(kernel))}."
+        )
+    if isinstance(value, CFQ if kernel.old else OldCFQ):
+        raise ScenarioError(
+            f"scheduler: {type(value).__name__}'s tunables are not those of kernel {kernel}, which has another CFQ; give "
+            f"{'OldCFQ' if kernel.old else 'CFQ'}."
         )
     if isinstance(value, BFQ):
         value.check_version(kernel)
@@ -103,12 +114,15 @@ def with_tunables(name: str, kernel: Kernel, tunables: dict[str, object]) -> obj
 __all__ = [
     "BFQ",
     "CFQ",
+    "OLD_CFQ",
     "SCHEDULERS",
+    "Anticipatory",
     "Deadline",
     "Kyber",
     "MqDeadline",
     "NoScheduler",
     "Noop",
+    "OldCFQ",
     "WakerRules",
     "available",
     "name_of",

@@ -165,7 +165,7 @@ def queue_for(s, d, task, op, flags):
         if slot.queue == NONE:
             slot.queue = new_queue(s, d, g, NONE, 0, t.ioprio, t.ioclass)
         return slot.queue
-    context = s.cfq_contexts[d * s.sim[0].n_tasks + task]
+    context = s.cfq_contexts[d * s.sim[0].n_tasks + s.tasks[task].ioc]
     if context.queue == NONE:
         context.last_end = s.sim[0].now
         context.queue = new_queue(s, d, g, task, 1, t.ioprio, t.ioclass)
@@ -198,7 +198,7 @@ def queue_for(s, d, task, op, flags):
 def merge_list(s, d, task, op, flags):
     """Sorted list in which a new bio may find a request to join: its own queue, never another's (1.17)."""
     if is_sync(op, flags):
-        queue = s.cfq_contexts[d * s.sim[0].n_tasks + task].queue
+        queue = s.cfq_contexts[d * s.sim[0].n_tasks + s.tasks[task].ioc].queue
         return NONE if queue == NONE else s.cfq_queues[queue].sorted
     return s.cfq_queues[queue_for(s, d, task, op, flags)].sorted
 
@@ -206,7 +206,7 @@ def merge_list(s, d, task, op, flags):
 @jit
 def may_queue(s, d, task):
     """A task whose queue is being waited for gets one request per slice beyond a full pool (1.17)."""
-    queue = s.cfq_contexts[d * s.sim[0].n_tasks + task].queue
+    queue = s.cfq_contexts[d * s.sim[0].n_tasks + s.tasks[task].ioc].queue
     if queue == NONE:
         return False
     q = s.cfq_queues[queue]
@@ -245,7 +245,7 @@ def insert(s, ri):
     if r.cmd_flags & F_PRIO:
         q.prio_pending += 1
     if q.sync != 0:
-        update_think_time(s.cfq_contexts[d * s.sim[0].n_tasks + r.task], now, c.slice_idle)
+        update_think_time(s.cfq_contexts[d * s.sim[0].n_tasks + s.tasks[r.task].ioc], now, c.slice_idle)
         update_think_time(s.cfq_trees[q.tree], now, c.slice_idle)
     update_think_time(s.cfq_groups[q.group], now, c.group_idle)
     update_seek_history(s, q, r)
@@ -269,7 +269,7 @@ def update_idle_window(s, d, q, task):
     if q.sync == 0 or q.ioclass == IDLE:
         return
     c = s.cfq[d]
-    context = s.cfq_contexts[d * s.sim[0].n_tasks + task]
+    context = s.cfq_contexts[d * s.sim[0].n_tasks + s.tasks[task].ioc]
     if q.queued_sync + q.queued_async >= 4:
         q.deep = 1
     if q.next_rq != NONE and is_noidle_write(s.requests[q.next_rq]):
@@ -576,7 +576,7 @@ def completed(s, ri):
     group.dispatched -= 1
     if sync:
         c.in_flight_sync -= 1
-        s.cfq_contexts[d * s.sim[0].n_tasks + r.task].last_end = now
+        s.cfq_contexts[d * s.sim[0].n_tasks + s.tasks[r.task].ioc].last_end = now
         tree = q.tree if q.on_rr != 0 else q.group * TREES + tree_index(q)
         s.cfq_trees[tree].last_end = now
         if now - r.start >= c.fifo_expire_sync:
@@ -637,7 +637,7 @@ def should_wait_busy(s, d, q):
         return True
     left = q.slice_end - s.sim[0].now
     if c.active_task != NONE:
-        context = s.cfq_contexts[d * s.sim[0].n_tasks + c.active_task]
+        context = s.cfq_contexts[d * s.sim[0].n_tasks + s.tasks[c.active_task].ioc]
         if context.ttime_samples > THINK_VALID and left < context.ttime_mean:
             return True
     return left <= c.jiffy
@@ -660,7 +660,7 @@ def arm_idle_timer(s, d, q):
     if q.dispatched > 0 or c.active_task == NONE or s.tasks[c.active_task].state == T_DONE:
         return
     now = s.sim[0].now
-    context = s.cfq_contexts[d * s.sim[0].n_tasks + c.active_task]
+    context = s.cfq_contexts[d * s.sim[0].n_tasks + s.tasks[c.active_task].ioc]
     if context.ttime_samples > THINK_VALID and q.slice_end - now < context.ttime_mean:
         return
     if reason == IDLE_GROUP and (

@@ -33,19 +33,20 @@ DEVICE_COLUMNS = columns(
     "quantum fifo_expire_sync fifo_expire_async back_seek_max back_seek_penalty slice_sync slice_async slice_async_rq "
     "slice_idle group_idle low_latency target_latency ancestor_preempts jiffy group_list active active_task "
     "serving_group serving_class serving_type workload_expires busy_queues busy_sync rq_queued in_driver "
-    "in_flight_sync in_flight_async hw_tag est_depth hw_samples last_position last_delayed_sync min_vdisktime"
+    "in_flight_sync in_flight_async hw_tag est_depth hw_samples last_position last_delayed_sync min_vdisktime "
+    "chosen cooperators since_28 least_idle"
 )
 GROUP_COLUMNS = columns(
     "parent weight leaf_weight nr_active children_weight vfraction vdisktime on_tree nr_queues busy_avg_be "
     "busy_avg_rt busy_avg_idle saved_slice saved_type saved_class dispatched seen " + THINK
 )
 TREE_COLUMNS = columns("list " + THINK)
-CONTEXT_COLUMNS = columns("queue " + THINK)
+CONTEXT_COLUMNS = columns("queue seek_samples seek_total seek_mean last_request_pos " + THINK)
 QUEUE_COLUMNS = columns(
     "used dev group sync task ioprio ioclass sorted fifo next_rq queued_sync queued_async dispatched dispatch_start "
     "slice_start slice_end allocated_slice slice_resid slice_dispatch seek_history last_request_pos tree merge_into "
     "refs prio_pending on_rr wait_request must_dispatch must_alloc_slice fifo_expire idle_window slice_new coop "
-    "split_coop deep wait_busy"
+    "split_coop deep wait_busy meta_pending"
 )
 ASYNC_COLUMNS = columns("queue")  # seventeen a group: [BE, RT] x 8 levels, and the idle class
 ASYNC_SLOTS = 17
@@ -148,6 +149,7 @@ def new_queue(s, d, group, task, sync, ioprio, ioclass):
     q.split_coop = 0
     q.deep = 0
     q.wait_busy = 0
+    q.meta_pending = 0
     return i
 
 

@@ -6,9 +6,9 @@ Numba caches plain functions only, so the choice is made here and not through ca
 a merge.
 """
 
-from ..engine.codes import BFQ, CFQ, DEADLINE, KYBER, MQ_DEADLINE
+from ..engine.codes import ANTICIPATORY, BFQ, CFQ, DEADLINE, KYBER, MQ_DEADLINE, NO_SCHEDULER, NOOP, OLD_CFQ
 from ..engine.jit import jit, out_of_line
-from . import bfq, cfq, deadline, fifo, kyber
+from . import anticipatory, bfq, cfq, cfq_old, deadline, fifo, kyber
 
 
 @jit
@@ -24,6 +24,10 @@ def insert(s, ri):
         deadline.insert(s, ri)
     elif kind == KYBER:
         kyber.insert(s, ri)
+    elif kind == OLD_CFQ:
+        cfq_old.insert(s, ri)
+    elif kind == ANTICIPATORY:
+        anticipatory.insert(s, ri)
     else:
         fifo.insert(s, ri)
 
@@ -41,6 +45,10 @@ def dispatch(s, d):
         return deadline.dispatch(s, d)
     if kind == KYBER:
         return kyber.dispatch(s, d)
+    if kind == OLD_CFQ:
+        return cfq_old.dispatch(s, d)
+    if kind == ANTICIPATORY:
+        return anticipatory.dispatch(s, d)
     return fifo.dispatch(s, d)
 
 
@@ -57,6 +65,10 @@ def completed(s, ri):
         return deadline.completed(s, ri)
     if kind == KYBER:
         return kyber.completed(s, ri)
+    if kind == OLD_CFQ:
+        return cfq_old.completed(s, ri)
+    if kind == ANTICIPATORY:
+        return anticipatory.completed(s, ri)
     return False
 
 
@@ -71,6 +83,10 @@ def timer_fired(s, d):
         bfq.timer_fired(s, d)
     elif kind == KYBER:
         kyber.timer_fired(s, d)
+    elif kind == OLD_CFQ:
+        cfq_old.timer_fired(s, d)
+    elif kind == ANTICIPATORY:
+        anticipatory.timer_fired(s, d)
 
 
 @jit
@@ -78,7 +94,7 @@ def merge_list(s, d, task, op, flags):
     """List of pending requests that a new bio of this task may join, or NONE."""
     out_of_line()
     kind = s.devices[d].scheduler
-    if kind == CFQ:
+    if kind == CFQ or kind == OLD_CFQ:
         return cfq.merge_list(s, d, task, op, flags)
     if kind == BFQ:
         return bfq.merge_list(s, d, task, op, flags)
@@ -86,6 +102,8 @@ def merge_list(s, d, task, op, flags):
         return deadline.merge_list(s, d, task, op)
     if kind == KYBER:
         return kyber.merge_list(s, d, op)
+    if kind == ANTICIPATORY:
+        return anticipatory.merge_list(s, d)
     return s.devices[d].fifo
 
 
@@ -103,6 +121,10 @@ def withdraw(s, ri):
         deadline.merged_away(s, ri)
     elif kind == KYBER:
         kyber.withdraw(s, ri)
+    elif kind == OLD_CFQ:
+        cfq_old.withdraw(s, ri)
+    elif kind == ANTICIPATORY:
+        anticipatory.withdraw(s, ri)
     else:
         fifo.withdraw(s, ri)
 
@@ -112,18 +134,20 @@ def request_grew(s, ri, front):
     """A bio or a neighbour joined the pending request, at its front or at its back."""
     out_of_line()
     kind = s.devices[s.requests[ri].dev].scheduler
-    if kind == CFQ:
+    if kind == CFQ or kind == OLD_CFQ:
         cfq.request_grew(s, ri, front)
     elif kind == BFQ:
         bfq.request_grew(s, ri, front)
     elif kind == DEADLINE or kind == MQ_DEADLINE:
         deadline.request_grew(s, ri, front)
+    elif kind == ANTICIPATORY:
+        anticipatory.request_grew(s, ri, front)
 
 
 @jit
 def may_queue(s, d, task):
     """May the task have a request although its pool is full?"""
-    if s.devices[d].scheduler == CFQ:
+    if s.devices[d].scheduler == CFQ or s.devices[d].scheduler == OLD_CFQ:
         return cfq.may_queue(s, d, task)
     return False
 
@@ -132,7 +156,7 @@ def may_queue(s, d, task):
 def front_merges(s, d):
     """Does this scheduler look for front merges?"""
     kind = s.devices[d].scheduler
-    if kind == CFQ or kind == BFQ:
+    if kind == CFQ or kind == BFQ or kind == OLD_CFQ or kind == ANTICIPATORY:
         return True
     return (kind == DEADLINE or kind == MQ_DEADLINE) and s.deadline[d].front_merges != 0
 
@@ -141,7 +165,7 @@ def front_merges(s, d):
 def keeps_sector_order(s, d):
     """Is the merge list sorted by sector?"""
     kind = s.devices[d].scheduler
-    return kind == CFQ or kind == BFQ or kind == DEADLINE or kind == MQ_DEADLINE
+    return kind != NOOP and kind != NO_SCHEDULER and kind != KYBER
 
 
 @jit

@@ -27,17 +27,29 @@ THROUGHPUTS = (10, 20_000)  # kB/s, the fixed axis
 
 
 class CurveCanvas(Canvas):
-    """Above a curve over one knob, below one write."""
+    """Above a curve over one knob, below one write, or what else is shown as lanes.
 
-    def __init__(self) -> None:
-        super().__init__(2, [2.1, 1], left=0.12, right=0.97, top=0.93, bottom=0.11, hspace=0.42)
+    `limits` are those of the throughput axis, in bytes/s times `factor`; `whose` and `time` are the axes' labels.
+    """
+
+    def __init__(
+        self,
+        rows: int = 2,
+        limits: tuple[float, float] = THROUGHPUTS,
+        whose: str = "dd's throughput (kB/s)",
+        time: str = "time since one write began (ms)",
+        factor: float = 1e-3,
+        ratios: tuple[float, float] = (2.1, 1),
+    ) -> None:
+        self._factor = factor
+        super().__init__(rows, ratios, left=0.12, right=0.97, top=0.93, bottom=0.11, hspace=0.42)
         self._static: list[Any] = []
         with rc_context(STYLE):
             ax = self.curve_axes = self.figure.add_subplot(self.grid[0])
             ax.set_yscale("log")
-            ax.set_ylim(*THROUGHPUTS)
+            ax.set_ylim(*limits)
             plain_ticks(ax.yaxis)
-            ax.set_ylabel("dd's throughput (kB/s)")
+            ax.set_ylabel(whose)
             ax.grid(color=PALE, lw=0.8)
             (self.ghost,) = ax.plot([], [], color=GREY, alpha=0.45, lw=5, label="before", **MOVING)
             (self.formula,) = ax.plot([], [], color=BLUE, label="closed form", **MOVING)
@@ -45,7 +57,7 @@ class CurveCanvas(Canvas):
             (self.now,) = ax.plot([], [], "o", color=ORANGE, mec=INK, ms=15, label="the sliders", **MOVING)
             (self.guess,) = ax.plot([], [], color=INK, ls=":", lw=2.5, label="your prediction", **MOVING)
             self.moving = [(ax, a) for a in (self.ghost, self.guess, self.formula, self.dots, self.now)]
-            self.lane_axes.set_xlabel("time since one write began (ms)")
+            self.lane_axes.set_xlabel(time)
 
     def dress(self, x: str, published: Mapping[str, Any], guessed: bool) -> None:
         """What stands still: the x axis of the curve, the published lines, the legend."""
@@ -64,7 +76,7 @@ class CurveCanvas(Canvas):
             ax.set_xlabel(knob_label(x), labelpad=1)
             before = set(ax.get_children())
             for k, (label, value) in enumerate(published.items()):
-                draw_published(ax, value, 1e-3, label, colour=(RED, PURPLE)[k % 2])
+                draw_published(ax, value, self._factor, label, colour=(RED, PURPLE)[k % 2])
             self._static = [artist for artist in ax.get_children() if artist not in before]
             handles = [self.formula, self.dots, self.now, self.ghost]
             handles += [h for h in self._static if not str(h.get_label()).startswith("_") and h.get_label()]

@@ -8,8 +8,8 @@ from functools import cache
 from .. import closed_form, simulate
 from ..filesystems import XFS, Ext4
 from ..result import Result
-from ..schedulers import waker_rules
-from ..threads import dbench, dsync, wakers
+from ..schedulers import OldCFQ, waker_rules
+from ..threads import dbench, dsync, nfs, wakers
 from ..workloads import dd
 from .learn import Exercise, exercise
 
@@ -176,4 +176,49 @@ def _when_it_is_lost() -> Exercise:
         unit="s",
         tolerance=0.15,
         why="Until just before it both queues are weight-raised. It is why a short benchmark shows nothing.",
+    )
+
+
+def nfs_exercise(number: int) -> Exercise:
+    """Exercise `number` (1 to 3) of notebook 5, on thread 4's server."""
+    return (_one_thread, _which_share, _ticks)[number - 1]()
+
+
+def _one_thread() -> Exercise:
+    alone = simulate(nfs.machine(), nfs.job(threads=1)).shared_reads.bytes_per_s.iloc[0]
+    return exercise(
+        "The administrator sets the number of nfsd threads to 1. How many MB/s does dd get under CFQ, without patches?",
+        float(alone) * 1e-6,
+        unit="MB/s",
+        why="One thread is one queue: when CFQ waits for it, it is the one that sends the next request.",
+    )
+
+
+SHARES = {
+    "CLONE_IO for kthreads": {"io_context": "clone_io"},
+    "CLONE_IO, and kthreadd has read something": {"io_context": "clone_io", "parent_context": True},
+    "twice as many threads": {"threads": 16},
+    "half as many threads": {"threads": 4},
+}
+
+
+def _which_share() -> Exercise:
+    speed = {
+        name: float(simulate(nfs.machine(), nfs.job(size=200 * 2**20, **change)).shared_reads.bytes_per_s.iloc[0])
+        for name, change in SHARES.items()
+    }
+    return exercise(
+        "Which of these brings the stream to the speed of the network?",
+        max(speed, key=speed.__getitem__),
+        choices=list(SHARES),
+        why="Only an io_context that is there can be shared; then all threads have one queue.",
+    )
+
+
+def _ticks() -> Exercise:
+    return exercise(
+        "How long, in ms, does CFQ of 2.6.27 at most keep the disk idle for a queue, with HZ=250 and default tunables?",
+        1e3 * OldCFQ().slice_idle_ticks(250) / 250,
+        unit="ms",
+        why="slice_idle is HZ/125 ticks, two of 4 ms here; with HZ=100 that would be none, so it is one, of 10 ms.",
     )

@@ -9,11 +9,11 @@ from typing import Any
 
 from ..cgroups import Cgroups
 from ..ddline import rate
-from ..devices import ConstantTime, null
+from ..devices import ConstantTime, Disk, null
 from ..host import fitted_host
 from ..scenario import Machine
 from ..schedulers import BFQ, SCHEDULERS, available
-from ..workloads import Dbench, Dd, Fio, Job
+from ..workloads import Dbench, Dd, Fio, Job, SharedReader
 
 WRITES = 300  # a run of the explorer
 
@@ -117,6 +117,22 @@ def dbench_presets() -> dict[str, Preset]:
     return out
 
 
+@cache
+def nfs_presets() -> dict[str, Preset]:
+    """The machines of thread 4's explorer by name.
+
+    >>> list(nfs_presets())[0]
+    'thread 4: CFQ, no patches'
+    """
+    from ..threads import nfs
+
+    said = {f"published, {name}: {v * 1e-6:.1f} MB/s": v for name, v in nfs.published().items()
+            if name in ("cfq", "cooperators", "deadline")}  # fmt: skip
+    names = {"cfq": "CFQ, no patches", "cooperators": "CFQ, cooperator patch", "deadline": "deadline",
+             "anticipatory": "anticipatory"}  # fmt: skip
+    return {f"thread 4: {words}": Preset(nfs.scenario(name)[0], published=said) for name, words in names.items()}
+
+
 def code_of(machine: Machine, job: Job) -> str:
     """The constructor calls that make this machine and this job, and run them: to be pasted into a cell.
 
@@ -125,7 +141,7 @@ def code_of(machine: Machine, job: Job) -> str:
     vm = io.Machine(kernel='4.19', scheduler=io.Noop())
     """
     parts = [f"kernel={machine.kernel!r}"]
-    for name in ("device", "filesystem", "scheduler"):
+    for name in ("device", "filesystem", "scheduler", "volume"):
         value = getattr(machine, name)
         if name == "scheduler" or value != Machine.__dataclass_fields__[name].default:
             parts.append(f"{name}={_call(value)}")
@@ -147,7 +163,7 @@ def code_of(machine: Machine, job: Job) -> str:
 
 
 DOORS = {ConstantTime: "io.devices.ConstantTime", Dd: "io.workloads.dd", Dbench: "io.workloads.dbench",
-         Fio: "io.workloads.Fio"}  # fmt: skip
+         SharedReader: "io.workloads.SharedReader", Disk: "io.devices.Disk", Fio: "io.workloads.Fio"}  # fmt: skip
 
 
 def _call(value: Any) -> str:
