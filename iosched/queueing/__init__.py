@@ -12,7 +12,8 @@ over the cycles, for all points of a grid at once. BFQ remembers much more (thin
 times, wakers, an injection limit that it learns anew each second, weight raising that lasts seconds), so `bfq_turns`
 takes its two queues turn by turn, compiled. There is no event queue, no request and no device behind either.
 
-For closed loops with several jobs `bounds` gives the asymptotes and `mva` the exact mean values of one station.
+For closed loops with several jobs `bounds` gives the asymptotes and `mva` the exact mean values of one station;
+`network` those of several stations of limited depth, `classes` those of unlike processes, `shared` what weights divide.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from .bfq_state import FATES, REASONS
 from .chain import Chain
 from .knobs import MS, PAGE, Knobs, Numbers, Process, S, Values, axis_values, canonical, points
 from .load import load_form
+from .networks import Classes, Network, classes, network, positioning_s, shared
 from .stations import Bounds, ClosedLoop, bounds, mva
 from .switches import Waits, cfq_waits
 
@@ -262,4 +264,17 @@ def _broadcast(
     return np.stack([np.broadcast_to(f, shape) for f in fields]), chances
 
 
-__all__ = ["Bounds", "ClosedForm", "ClosedLoop", "bounds", "closed_form", "mva"]
+__all__ = [
+    "Bounds",
+    "Classes",
+    "ClosedForm",
+    "ClosedLoop",
+    "Network",
+    "bounds",
+    "classes",
+    "closed_form",
+    "mva",
+    "network",
+    "positioning_s",
+    "shared",
+]
