@@ -1,15 +1,18 @@
-"""Compile a disk into the engine's tables: its zones, its arm, its caches (`engine/disk.py`)."""
+"""Compile a disk or an SSD into the engine's tables: zones, arm and caches (`engine/disk.py`), dies and buffer
+(`engine/ssd.py`)."""
 
 from __future__ import annotations
 
-from .devices import FOREVER_US, ConstantTime, Disk
+from .devices import FOREVER_US, SSD, ConstantTime, Disk
 from .engine import codes as c
 from .engine.platter import RADIUS
 from .engine.state import State
 
 
-def disk_rows(device: ConstantTime) -> dict[str, int]:
-    """How many rows of each kind the disk needs; none for any other device."""
+def device_rows(device: ConstantTime) -> dict[str, int]:
+    """How many rows of each kind a disk or an SSD needs; none for any other device."""
+    if isinstance(device, SSD):
+        return {"n_dies": device.servers, "n_segments": device.streams}
     if not isinstance(device, Disk):
         return {}
     return {
@@ -73,3 +76,17 @@ def fill_zones(s: State, device: Disk) -> None:
         first, cylinder = first + int(z.sectors), cylinder + int(z.radius_span)
     s.zones.radius = s.zones.cylinder * RADIUS // cylinder
     s.zones.radius_span = s.zones.radius_span * RADIUS // cylinder
+
+
+def fill_ssd(s: State, device: SSD) -> None:
+    """The SSD's row and its dies."""
+    s.devices[0].ssd = 1
+    s.devices[0].flush_exclusive = int(not device.flush_queueable)
+    k = s.ssds[0]
+    k.link_ps = round(512e6 / device.read_MBs)
+    k.cold_ps = round(512e6 / (device.read_MBs if device.cold_MBs is None else device.cold_MBs))
+    k.ack_ns = round(device.write_us * c.USEC)
+    k.program_ns = round(device.program_us * c.USEC)
+    k.piece_sectors, k.buffer_sectors = 2 * device.program_kb, 2 * device.buffer_kb
+    k.streams = device.streams
+    s.segments.end = c.NONE

@@ -27,13 +27,14 @@ from .cgroups import Cgroup, Cgroups
 from .errors import ScenarioError, unknown
 from .filesystems import FILESYSTEMS
 from .host import Host, fitted_host
+from .io_cost import IOCost
 from .kernels import Kernel
 from .memory import Memory
 from .scenario import Machine, Scenario
 from .schedulers import with_tunables
 
 SECTIONS = ("machine", "job")
-FIELDS = ("kernel", "device", "filesystem", "scheduler", "host", "cgroups", "nr_requests", "wbt_lat_usec", "memory")
+FIELDS = ("kernel", "device", "filesystem", "scheduler", "host", "cgroups", "nr_requests", "wbt_lat_usec", "memory", "io_cost")
 
 
 def read_scenario(path: str | Path) -> Scenario:
@@ -85,6 +86,8 @@ def _machine(fields: dict[str, Any]) -> Machine:
         made["cgroups"] = _cgroups(fields["cgroups"])
     if "memory" in fields:
         made["memory"] = _build(Memory, "memory", _table(fields, "memory"))
+    if "io_cost" in fields:
+        made["io_cost"] = _build(IOCost, "io_cost", _table(fields, "io_cost"))
     made |= {name: fields[name] for name in ("nr_requests", "wbt_lat_usec") if name in fields}
     return Machine(**made)
 
@@ -92,7 +95,8 @@ def _machine(fields: dict[str, Any]) -> Machine:
 def _device(fields: dict[str, Any]) -> devices.ConstantTime:
     """null_blk, or what `kind` says."""
     names = "null single sata nvme wd5000lplx st500lm012 m4_ssd hdd_model simblk_disk"
-    kinds = {name: getattr(devices, name) for name in names.split()} | {"disk": devices.Disk}
+    names += " samsung_970_pro plextor_m5s hitachi_7k750"
+    kinds = {name: getattr(devices, name) for name in names.split()} | {"disk": devices.Disk, "ssd": devices.SSD}
     kind = fields.get("kind", "null")
     if kind not in kinds:
         raise unknown("device.kind", kind, kinds)

@@ -21,8 +21,8 @@ R_FREE, R_PLUGGED, R_QUEUED, R_DISPATCHED, R_ISSUED, R_FLUSHING, R_DONE = 0, 1, 
 PIECE = -2
 
 # which command of those inside a disk comes next, and where destaging ranks among them
-SHORTEST, NEAREST, IN_ORDER = 0, 1, 2
-CHOICES = ("shortest", "nearest", "order")
+SHORTEST, NEAREST, IN_ORDER, STREAM = 0, 1, 2, 3
+CHOICES = ("shortest", "nearest", "order", "stream")
 LAST, EQUAL, BEFORE = 0, 1, 2
 RANKS = ("last", "equal", "first")
 
@@ -30,7 +30,21 @@ RANKS = ("last", "equal", "first")
 STEP_PRE, STEP_DATA, STEP_POST = 1, 2, 4
 
 # events in the heap
-EV_TASK, EV_COMPLETE, EV_RUN, EV_LATENCY, EV_DISK, EV_FLUSHER, EV_COMMIT, EV_WBT = range(8)
+(
+    EV_TASK,
+    EV_COMPLETE,
+    EV_RUN,
+    EV_LATENCY,
+    EV_DISK,
+    EV_FLUSHER,
+    EV_COMMIT,
+    EV_WBT,
+    EV_READ,
+    EV_PROGRAMMED,
+    EV_LIMIT,
+    EV_COST,
+    EV_PERIOD,
+) = range(13)
 
 # timers, one row a (device, kind)
 T_IDLE = 0

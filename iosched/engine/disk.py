@@ -19,6 +19,7 @@ from .codes import (
     PIECE,
     READ,
     SHORTEST,
+    STREAM,
     WRITE,
 )
 from .jit import jit, out_of_line
@@ -157,7 +158,8 @@ def aged(s, d, ri):
 
 @jit
 def next_command(s, d):
-    """The oldest if it is aged, else the one that the arm reaches soonest (or is nearest to); NONE if there is none."""
+    """The oldest if it is aged, else the one that the arm reaches soonest (or is nearest to), or one that goes on where
+    the read-ahead is before the oldest; NONE if there is none."""
     k = s.disks[d]
     n = s.lists[k.queue].head
     if n == NONE:
@@ -166,6 +168,11 @@ def next_command(s, d):
     if k.choice == IN_ORDER or s.lists[k.queue].count == 1 or aged(s, d, best):
         return best
     least = NEVER
+    while n != NONE and k.choice == STREAM:
+        r = s.requests[n >> 1]
+        if r.op == READ and segments.streams(s, d, s.commands[n >> 1].start):
+            return n >> 1
+        n = s.nodes[n].next
     while n != NONE:
         cost = cost_of(s, d, n >> 1, s.requests[n >> 1].op)
         if cost < least:
@@ -201,7 +208,7 @@ def destages(s, d, ri, n):
         return ri == NONE or s.requests[w >> 1].issued < s.requests[ri].issued
     if ri == NONE:
         return w != NONE or 2 * k.held > k.cache_sectors or quiet(s, d)
-    if k.rank != EQUAL or k.choice == IN_ORDER or aged(s, d, ri):
+    if k.rank != EQUAL or k.choice == IN_ORDER or k.choice == STREAM or aged(s, d, ri):
         return False
     row = locate_piece(s, d, n)
     return cost_of(s, d, row, WRITE) < cost_of(s, d, ri, s.requests[ri].op)

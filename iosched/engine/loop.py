@@ -3,15 +3,20 @@
 from numba import types
 
 from ..schedulers import policy
-from . import block, dirty, disk, iolatency, pagecache, tasks, wbt
+from . import block, dirty, disk, iocost, iolatency, iomax, pagecache, ssd, tasks, wbt
 from .account import account
 from .clock import drop_first, first_timer
 from .codes import (
     EV_COMMIT,
     EV_COMPLETE,
+    EV_COST,
     EV_DISK,
     EV_FLUSHER,
     EV_LATENCY,
+    EV_LIMIT,
+    EV_PERIOD,
+    EV_PROGRAMMED,
+    EV_READ,
     EV_TASK,
     EV_WBT,
     NEVER,
@@ -82,6 +87,10 @@ def _loop(s, stop_at, budget):
             tasks.run_task(s, index)
         elif kind == EV_COMPLETE:
             block.complete(s, index)
+        elif kind == EV_READ:
+            ssd.read_done(s, index)
+        elif kind == EV_PROGRAMMED:
+            ssd.programmed(s, index)
         elif kind == EV_DISK:
             disk.arm_event(s, index)
         elif kind == EV_LATENCY:
@@ -90,6 +99,12 @@ def _loop(s, stop_at, budget):
             dirty.timer_fired(s, index)
         elif kind == EV_COMMIT:
             pagecache.commit_due(s, index)
+        elif kind == EV_LIMIT:
+            iomax.timer_fired(s, index)
+        elif kind == EV_COST:
+            iocost.timer_fired(s, index)
+        elif kind == EV_PERIOD:
+            iocost.period_over(s, index)
         elif kind == EV_WBT:
             wbt.window_over(s, index)
         else:

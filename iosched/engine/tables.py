@@ -14,14 +14,15 @@ from .columns import columns
 SIM = columns(
     "now epoch seq heap_n events live error cpus wakeup_ns request_ns free_request free_bio requests_made trace_on "
     "trace_n trace_rows trace_margin n_devices n_tasks n_requests n_groups n_timers n_cfq_queues n_bfq_queues "
-    "n_bfq_groups first_bfq_node first_task_node tick_ns n_files"
+    "n_bfq_groups first_bfq_node first_task_node tick_ns n_files scheduler_ns lock_ns spread "
+    "generator"
 )
 DEVICE = columns(
     "scheduler legacy asynchronous_run servers depth completion_ns sector_ps flush_ns write_cache fua rotational "
-    "max_sectors nr_requests tags_used in_flight busy_servers in_system queued run_pending flush_pending_index "
+    "max_sectors nr_requests queue_tags hardware_queues tags_used in_flight busy_servers in_system queued run_pending flush_pending_index "
     "flush_running flush_data flush_at_once flush_pending_since fifo dispatch_list server_queue waiters "
-    "flush_pending0 flush_pending1 flush_served wbt io_latency latency_timer accounted_at idle_row "
-    "idle_since disk flush_exclusive exclusive "
+    "flush_pending0 flush_pending1 flush_served wbt io_latency latency_timer io_max io_cost locked_until accounted_at idle_row "
+    "idle_since disk ssd flush_exclusive exclusive parked "
     "area_in_system busy_ns held_ns empty_ns served_ns sojourn_ns arrived completed merges "
     "flushes sectors_in sectors_out sectors_read sectors_written read_requests write_requests"
 )
@@ -32,6 +33,11 @@ DISK = columns(
     "cache_sectors held dirty waiting free_extent piece_sectors piece rank quiet_ns flush "
     "segments_n segment_sectors ahead ahead_from ahead_at ahead_to uses taken written overwritten destage_ns hits"
 )
+SSD = columns(
+    "link_ps cold_ps link_free_at ack_ns program_ns piece_sectors buffer_sectors held unprogrammed programming taken "
+    "programmed first_die next_die streams uses flush flushing waiting stalled"
+)
+DIE = columns("dev free_at sectors")
 ZONE = columns("first sectors track_sectors sector_ps unwound radius radius_span cylinder")
 COMMAND = columns("start stop zone cylinder track radius angle ready")
 EXTENT = columns("end next")
@@ -42,7 +48,7 @@ TASK = columns(
     "pc state outstanding group dev file journal plugged plug_list left ioprio ioclass op_start done_ops done_bytes "
     "latency_sum latency_max latency_min end step first_step n_steps counting_from stop_at first_second n_seconds "
     "stream slot awaited climb asked_at writing copying copied_free dirtied dirty_share paused_at "
-    "cleaning flusher wbt_place owed fair_at wbt_flags batch_left batch_until"
+    "cleaning flusher wbt_place owed fair_at wbt_flags batch_left batch_until gate gate_nr cost cost_paid tag_asked_at"
 )
 OP = columns("code a b")
 STEP = columns("dirty counted operations rewrite sets_time")
@@ -79,6 +85,13 @@ LATENCY = columns(
     "target window depth inflight waiters seen use_delay delay window_start total missed elapsed all_total all_missed "
     "all_elapsed samples cookie scale_group scale_latency changed_at children_samples"
 )
+LIMIT = columns("bps iops start bytes ios charged_at waiters timer")
+IOCOST = columns(
+    "model vrate vrate_min vrate_max vbase vbase_at ticking busy_level rlat wlat rpct wpct reads reads_late writes "
+    "writes_late waited misfits_since"
+)
+COST_MODEL = columns("read_page read_seq read_rand write_page write_seq write_rand period faster slower")
+SHARE = columns("weight inuse children active vtime used ios short last_end waiters timer")
 NODE = columns("prev next list key")
 LIST = columns("head tail count")
 GROUP = columns("parent")
@@ -93,6 +106,8 @@ TABLES: dict[str, np.dtype] = {
     "sim": SIM,
     "devices": DEVICE,
     "disks": DISK,
+    "ssds": SSD,
+    "dies": DIE,
     "zones": ZONE,
     "commands": COMMAND,
     "extents": EXTENT,
@@ -113,6 +128,11 @@ TABLES: dict[str, np.dtype] = {
     "slots": SLOT,
     "groups": GROUP,
     "latency": LATENCY,
+    "limits": LIMIT,
+    "iocost": IOCOST,
+    "cost_models": COST_MODEL,
+    "shares": SHARE,
+    "hardware_queues": COUNT,
     "caches": CACHE,
     "flushers": FLUSHER,
     "wbt": WBT,
