@@ -121,7 +121,7 @@ class Disk(ConstantTime):
     outer edge inwards, switches between tracks included. With rpm 0 and no seeks it is an SSD of one channel.
 
     NCQ takes the command whose sectors the arm reaches first ("shortest"), the nearest one, the oldest ("order"), or
-    before the oldest one that goes on where the disk reads ahead ("stream"); a command older than `ncq_age_ms` goes
+    for up to `stream_ms` one that goes on where the disk reads ahead ("stream"), then the oldest; a command older than `ncq_age_ms` goes
     first. Writes are acknowledged by the write cache while there is room, with
     `write_cache=False` (hdparm -W0) by the medium. The cache is destaged in pieces when no command has come for
     `destage_quiet_ms`, or when it is more than half full; beside waiting commands its pieces come "last", take part in
@@ -168,6 +168,7 @@ class Disk(ConstantTime):
     write_grace_us: float = knob(0.0, "the same of a write", "us", 0, FOREVER_US)
     ncq_choice: str = knob("shortest", "which command is next", choices=CHOICES)
     ncq_age_ms: float = knob(2000.0, "age from which a command goes first; 0: never", "ms", 0, 1e6, slider=(0, 5000))
+    stream_ms: float = knob(300.0, "how long ncq_choice stream goes on with one", "ms", 0, 1e6)
     cache_kb: int = knob(16384, "size of the write cache", "KiB", 4, 1 << 22, integer=True)
     cache_extents: int = knob(256, "separate pieces that the cache can hold", "", 1, 65536, integer=True)
     destage: str = knob("equal", "rank of destaging beside commands", choices=RANKS)
@@ -392,16 +393,16 @@ def plextor_m5s(**options: object) -> SSD:
 def hitachi_7k750(**options: object) -> Disk:
     """Thread 2's disk, a Hitachi HTS72755 (Travelstar 7K750, 7200 rpm). Options as `Disk`.
 
-    Seeks as in the data sheet of its family (12 ms average, 20 ms full stroke, 1 ms from track to track). The thread's
-    4.5 s of a random read beside fifteen sequential readers say that what goes on where the disk reads ahead comes
-    first, until a command is so old: the one figure that is fitted for this device. Otherwise it takes commands in
-    order: 157 ms and 11.5 MB/s were measured with the same script later (6 September 2019).
+    Seeks as in the data sheet of its family (12 ms average, 20 ms full stroke). The thread's
+    4.5 s of a random read beside fifteen sequential readers say that the disk goes on with what it reads ahead for
+    300 ms before it takes the oldest command: the one figure that is fitted for this device. Otherwise it takes
+    commands in order: 157 ms and 11.5 MB/s were measured with the same script later (6 September 2019).
 
     >>> hitachi_7k750().turn_s
     0.008333333333333333
     """
-    preset = {"rpm": 7200.0, "queue_depth": 31, "cache_kb": 16384, "ncq_choice": "stream", "ncq_age_ms": 4500.0,
-              "seek_settle_ms": 1.0, "seek_root_ms": 20.6}  # fmt: skip
+    preset = {"rpm": 7200.0, "queue_depth": 31, "cache_kb": 16384, "ncq_choice": "stream", "ncq_age_ms": 0.0,
+              "stream_ms": 300.0}  # fmt: skip
     return _build(Disk, **(_MOBILE | preset | options))
 
 

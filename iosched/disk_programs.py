@@ -39,6 +39,7 @@ def fill_disk(s: State, device: Disk) -> None:
     k.sectors, k.zones_n = device.sectors, len(device.zones_MBs)
     k.overlaps = int(device.command_overlap)
     k.choice = c.CHOICES.index(device.ncq_choice)
+    k.stream_ns = round(device.stream_ms * c.MSEC)
     k.age_ns = round(device.ncq_age_ms * c.MSEC)
     k.read_grace_ns, k.write_grace_ns = (
         c.NEVER if us >= FOREVER_US else round(us * c.USEC) for us in (device.read_grace_us, device.write_grace_us)

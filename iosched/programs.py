@@ -308,7 +308,7 @@ def fill_sim(s: State, scenario: Scenario) -> None:
     name = "request_us" if scenario.machine.legacy else "request_mq_us"
     sim.tick_ns = c.SEC // host.hz
     sim.spread = round(1000 * host.spread)
-    sim.generator = 1
+    sim.generator = 1 + sum(getattr(job, "seed", 0) for job in scenario.jobs)
     own = {"mq-deadline": "deadline_us", "kyber": "kyber_us", "bfq": "bfq_us"}.get(scenario.machine.scheduler_name)
     sim.scheduler_ns = round(host.scaled(own) * c.USEC) if own else 0
     sim.lock_ns = 0 if own == "kyber_us" else round(host.scaled("lock_us") * c.USEC)

@@ -158,8 +158,8 @@ def aged(s, d, ri):
 
 @jit
 def next_command(s, d):
-    """The oldest if it is aged, else the one that the arm reaches soonest (or is nearest to), or one that goes on where
-    the read-ahead is before the oldest; NONE if there is none."""
+    """The oldest if it is aged, else the one that the arm reaches soonest (or is nearest to), or for a while one that
+    goes on where the read-ahead is, then the oldest; NONE if there is none."""
     k = s.disks[d]
     n = s.lists[k.queue].head
     if n == NONE:
@@ -168,11 +168,13 @@ def next_command(s, d):
     if k.choice == IN_ORDER or s.lists[k.queue].count == 1 or aged(s, d, best):
         return best
     least = NEVER
-    while n != NONE and k.choice == STREAM:
+    while n != NONE and k.choice == STREAM and s.sim[0].now - k.stream_since < k.stream_ns:
         r = s.requests[n >> 1]
         if r.op == READ and segments.streams(s, d, s.commands[n >> 1].start):
             return n >> 1
         n = s.nodes[n].next
+    if k.choice == STREAM:
+        return best
     while n != NONE:
         cost = cost_of(s, d, n >> 1, s.requests[n >> 1].op)
         if cost < least:
@@ -256,6 +258,7 @@ def serve(s, d, ri):
         until = max(segments.stream_until(s, d, c.stop), sim.now, c.ready)
         park(s, d, ri, c.stop)
     else:
+        k.stream_since = sim.now
         at = max(sim.now, c.ready) + (1 - k.overlaps) * dev.completion_ns
         until = work(s, d, ri, at, r.op)
     k.until = until
