@@ -12,6 +12,7 @@ from .cgroups import Cgroup, Cgroups
 from .errors import EngineError, ScenarioError
 from .filesystems import XFS, Ext4, Raw
 from .host import Host
+from .io_cost import IOCost
 from .memory import Memory
 from .scenario import Machine, Scenario
 from .schedulers import BFQ, CFQ, Anticipatory, Deadline, Kyber, MqDeadline, Noop, NoScheduler, OldCFQ, WakerRules
@@ -30,6 +31,7 @@ __all__ = [
     "EngineError",
     "Ext4",
     "Host",
+    "IOCost",
     "Kyber",
     "Machine",
     "Memory",

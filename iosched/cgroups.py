@@ -15,14 +15,16 @@ from .knobs import named
 ROOT = "/"
 DEFAULT_WEIGHT = 500  # cgroup v1: 10..1000, default 500, root 1000 (spec block-layer 1.1)
 ROOT_WEIGHT = 1000
+LIMITS = ("rbps", "riops", "wbps", "wiops")
 DEFAULT_BFQ_WEIGHT = 100  # spec bfq-and-controllers section 7
 
 
 @named
 @dataclass(frozen=True)
 class Cgroup:
-    """One cgroup: blkio.weight and blkio.leaf_weight of cgroup v1 (CFQ), BFQ's own blkio.bfq.weight, 1 to 1000, and
-    the target of io.latency in microseconds (cgroup v2, since 4.19; None is off).
+    """One cgroup: blkio.weight and blkio.leaf_weight of cgroup v1 (CFQ), BFQ's own blkio.bfq.weight, 1 to 1000, the
+    target of io.latency in microseconds (cgroup v2, since 4.19; None is off), io.weight (v2, for `IOCost`, 1 to 10000), and
+    the limits of io.max (blkio.throttle on v1): rbps and wbps in bytes a second, riops and wiops in operations.
 
     >>> Cgroup("user.slice").weight
     500
@@ -33,6 +35,16 @@ class Cgroup:
     leaf_weight: int | None = None
     bfq_weight: int = DEFAULT_BFQ_WEIGHT
     io_latency_us: float | None = None
+    io_weight: int = 100
+    rbps: float | None = None
+    wbps: float | None = None
+    riops: float | None = None
+    wiops: float | None = None
+
+    @property
+    def limited(self) -> bool:
+        """Has it a limit of io.max?"""
+        return any(getattr(self, name) is not None for name in LIMITS)
 
 
 class Cgroups:
@@ -76,6 +88,12 @@ class Cgroups:
         if leaf is not None:
             number(f"cgroups[{path!r}].leaf_weight", leaf, 10, 1000, integer=True)
         number(f"cgroups[{path!r}].bfq_weight", group.bfq_weight, 1, 1000, integer=True)
+        number(f"cgroups[{path!r}].io_weight", group.io_weight, 1, 10000, integer=True)
+        for name in LIMITS:
+            if getattr(group, name) is not None:
+                number(f"cgroups[{path!r}].{name}", getattr(group, name), 1, 1e12)
+                if path == ROOT:
+                    raise ScenarioError(f"cgroups['/'].{name}: the root has no limits; give it to a group below it.")
         if group.io_latency_us is not None:
             self._check_io_latency(path, group)
         parent = parent_of(path)
@@ -98,6 +116,11 @@ class Cgroups:
     def targets_us(self) -> dict[str, float]:
         """io.latency's target of each group that has one."""
         return {p: g.io_latency_us for p, g in self._groups.items() if g.io_latency_us is not None}
+
+    @property
+    def limited(self) -> bool:
+        """Has a group a limit of io.max?"""
+        return any(g.limited for g in self._groups.values())
 
     @property
     def paths(self) -> tuple[str, ...]:

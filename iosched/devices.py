@@ -2,7 +2,8 @@
 
 `null()` is null_blk-like: every command has its own timer, served in parallel up to the queue depth. `single()` serves
 one command after another. Both take the same time for every command, so that what a scheduler does stands out.
-`sata()` and `nvme()` also move the data: channels with a fixed time a command and a bandwidth. A `Disk` has an arm, a
+`sata()` and `nvme()` also move the data: channels with a fixed time a command and a bandwidth. An `SSD` has dies, a
+write buffer and a link; `samsung_970_pro()`, `plextor_m5s()` and the disk `hitachi_7k750()` are those of thread 2. A `Disk` has an arm, a
 platter and caches; `wd5000lplx()`, `st500lm012()` and `m4_ssd()` are those of thread 3, `hdd_model()` and
 `simblk_disk()` the models of the kernel measurements.
 """
@@ -45,6 +46,7 @@ class ConstantTime:
     write_cache: bool = knob(False, "a write-back cache that the kernel sees", sysfs="queue/write_cache")
     flush_us: float | None = knob(None, "time of a cache flush; None: as any command", "us", 0.001, 1e9, optional=True)
     fua: bool = knob(True, "FUA writes need no second flush", sysfs="queue/fua")
+    hw_queues: int = knob(1, "hardware queues, each with queue_depth tags of its own", "queues", 1, 1024, integer=True)
     max_sectors_kb: int = knob(1280, "largest request", "KiB", 4, 32767, integer=True, sysfs="queue/max_sectors_kb")
     read_ahead_kb: int = knob(128, "read ahead of a sequential reader", "KiB", 4, 32767, integer=True,
                               sysfs="queue/read_ahead_kb")  # fmt: skip
@@ -67,6 +69,46 @@ class Channels(ConstantTime):
     bandwidth_MBs: float = knob(500.0, "of one channel", "10^6 bytes/s", 0.1, 1e6, slider=(50, 5000, "log"))
 
 
+@named
+@dataclass(frozen=True)
+class SSD(ConstantTime):
+    """Flash behind one link. A read keeps its die busy for `completion_us` (dies by address, so that reads meet at one
+    now and then), then its data cross the link at `read_MBs`.
+
+    A write crosses the link into the buffer and is acknowledged `write_us` later, as long as there is room. The buffer
+    is programmed in pieces of `program_kb`, one a die at a time, at `write_MBs` when all dies are at it; a read that
+    meets its die there waits. A flush programs what is left, and then takes `flush_us` for the tables; what
+    comes meanwhile stalls, inside, or outside where a flush is not queueable. A controller that recognises no more than so many sequential
+    `streams` (0: any number) moves other reads at `cold_MBs`, but for their first page.
+
+    Raises ScenarioError for what cannot be.
+
+    >>> SSD(servers=8, write_MBs=512, program_kb=64).program_us
+    1024.0
+    """
+
+    completion_us: float = knob(60.0, "a read of a die", "us", 0.001, 1e9, slider=(10, 1000, "log"))
+    servers: int = knob(32, "dies", "dies", 1, 4096, integer=True)
+    rotational: bool = knob(False, "queue/rotational", sysfs="queue/rotational")
+    write_cache: bool = knob(True, "a write-back cache that the kernel sees", sysfs="queue/write_cache")
+    flush_us: float | None = knob(2000.0, "saving the tables at a flush; None: as a read", "us", 0.001, 1e9,
+                                  optional=True)  # fmt: skip
+    flush_queueable: bool = knob(False, "a flush may be inside the SSD beside other commands")
+    read_MBs: float = knob(3500.0, "of the link", "10^6 bytes/s", 0.1, 1e6, slider=(100, 10000, "log"))
+    write_MBs: float = knob(2300.0, "of all dies programming", "10^6 bytes/s", 0.1, 1e6)
+    write_us: float = knob(10.0, "until a write in the buffer is acknowledged", "us", 0, 1e9)
+    buffer_kb: int = knob(65536, "size of the write buffer", "KiB", 4, 1 << 24, integer=True)
+    program_kb: int = knob(64, "what a die programs at a time", "KiB", 4, 1 << 16, integer=True)
+    streams: int = knob(0, "sequential streams that the controller recognises; 0: any number", "", 0, 256, integer=True)
+    cold_MBs: float | None = knob(None, "of reads that belong to none of them; None: as others", "10^6 bytes/s", 0.1,
+                                  1e6, optional=True)  # fmt: skip
+
+    @property
+    def program_us(self) -> float:
+        """How long a die programs a piece."""
+        return self.servers * self.program_kb * 1024 / self.write_MBs
+
+
 MOST_ZONES = 64
 FOREVER_US = 1e9
 
@@ -80,8 +122,9 @@ class Disk(ConstantTime):
     transfer at its zone's rate; `zones_MBs` are sustained rates (10^6 bytes/s) of zones of equal capacity from the
     outer edge inwards, switches between tracks included. With rpm 0 and no seeks it is an SSD of one channel.
 
-    NCQ takes the command whose sectors the arm reaches first ("shortest"), the nearest one, or the oldest ("order"); a
-    command older than `ncq_age_ms` goes first. Writes are acknowledged by the write cache while there is room, with
+    NCQ takes the command whose sectors the arm reaches first ("shortest"), the nearest one, the oldest ("order"), or
+    for up to `stream_ms` one that goes on where the disk reads ahead ("stream"), then the oldest; a command older than `ncq_age_ms` goes
+    first. Writes are acknowledged by the write cache while there is room, with
     `write_cache=False` (hdparm -W0) by the medium. The cache is destaged in pieces when no command has come for
     `destage_quiet_ms`, or when it is more than half full; beside waiting commands its pieces come "last", take part in
     NCQ's choice as one command more ("equal"), or go "first". A flush is done when the cache is empty; on SATA nothing
@@ -127,6 +170,7 @@ class Disk(ConstantTime):
     write_grace_us: float = knob(0.0, "the same of a write", "us", 0, FOREVER_US)
     ncq_choice: str = knob("shortest", "which command is next", choices=CHOICES)
     ncq_age_ms: float = knob(2000.0, "age from which a command goes first; 0: never", "ms", 0, 1e6, slider=(0, 5000))
+    stream_ms: float = knob(300.0, "how long ncq_choice stream goes on with one", "ms", 0, 1e6)
     cache_kb: int = knob(16384, "size of the write cache", "KiB", 4, 1 << 22, integer=True)
     cache_extents: int = knob(256, "separate pieces that the cache can hold", "", 1, 65536, integer=True)
     destage: str = knob("equal", "rank of destaging beside commands", choices=RANKS)
@@ -319,6 +363,54 @@ def m4_ssd(**options: object) -> Disk:
     return _build(Disk, **(preset | options))
 
 
+def samsung_970_pro(**options: object) -> SSD:
+    """Thread 2's NVMe SSD (named by its author for the same script, 6 September 2019). Options as `SSD`.
+
+    The maker's figures for the 1 TB model: 3500 and 2700 MB/s, 15,000 reads of 4 KiB a second at depth 1 (60 us and the
+    host) and 500,000 at depth 128, which 40 dies of 60 us give. A flush: 3.5 ms an fsync were published for its
+    predecessor, the 960 Pro (Percona, 18 July 2018); here 2 ms after programming the buffer.
+
+    >>> samsung_970_pro().queue_depth
+    1023
+    """
+    preset = {"completion_us": 60.0, "servers": 40, "queue_depth": 1023, "read_MBs": 3500.0, "write_MBs": 2700.0,
+              "buffer_kb": 1 << 20, "flush_queueable": True}  # fmt: skip
+    return _build(SSD, **(preset | options))
+
+
+def plextor_m5s(**options: object) -> SSD:
+    """Thread 2's SATA SSD, a Plextor PX-256M5S. Options as `SSD`.
+
+    520 and 390 MB/s, 8 channels and 73,000 reads of 4 KiB a second are the maker's; 506 MB/s and 5.1 ms a random read
+    beside seven sequential readers were measured with the thread's script (2 September 2019). Its 39 ms beside fifteen
+    are two and a half times what thirty windows of 256 KiB take at that rate. That the controller knows `streams`
+    sequential streams and delivers others at `cold_MBs` is the assumption that makes up for it; the rate is the one
+    figure of the thread's tables that is fitted for this device.
+
+    >>> plextor_m5s().servers
+    8
+    """
+    preset = {"completion_us": 85.0, "servers": 8, "queue_depth": 32, "read_MBs": 515.0, "write_MBs": 390.0,
+              "buffer_kb": 65536, "streams": 8, "cold_MBs": 125.0, "fua": False}  # fmt: skip
+    return _build(SSD, **(preset | options))
+
+
+def hitachi_7k750(**options: object) -> Disk:
+    """Thread 2's disk, a Hitachi HTS72755 (Travelstar 7K750, 7200 rpm). Options as `Disk`.
+
+    Seeks as in the data sheet of its family (12 ms average, 20 ms full stroke). The thread's
+    4.5 s of a random read beside fifteen sequential readers say that the disk goes on with what it reads ahead for
+    300 ms before it takes the oldest command: the one figure that is fitted for this device. Otherwise it takes
+    commands in order: 157 ms and 11.5 MB/s were measured with the same script later (6 September 2019).
+
+    >>> hitachi_7k750().turn_s
+    0.008333333333333333
+    """
+    preset = {"rpm": 7200.0, "queue_depth": 31, "cache_kb": 16384, "ncq_choice": "stream", "ncq_age_ms": 0.0,
+              "stream_ms": 300.0}  # fmt: skip
+    return _build(Disk, **(_MOBILE | preset | options))
+
+
 _MODEL = {"seek_settle_ms": 0.5, "seek_root_ms": 14.5, "zones_MBs": 150.0, "heads": 1, "head_switch_ms": 0.0,
           "track_switch_ms": 0.0, "segments": 0, "command_overlap": False, "write_cache": False,
           "read_grace_us": FOREVER_US, "flush_queueable": True, "tells_depth": False,
@@ -360,10 +452,14 @@ __all__ = [
     "Channels",
     "ConstantTime",
     "Disk",
+    "SSD",
     "hdd_model",
+    "hitachi_7k750",
     "m4_ssd",
     "null",
     "nvme",
+    "plextor_m5s",
+    "samsung_970_pro",
     "sata",
     "simblk_disk",
     "single",

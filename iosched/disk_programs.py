@@ -1,15 +1,18 @@
-"""Compile a disk into the engine's tables: its zones, its arm, its caches (`engine/disk.py`)."""
+"""Compile a disk or an SSD into the engine's tables: zones, arm and caches (`engine/disk.py`), dies and buffer
+(`engine/ssd.py`)."""
 
 from __future__ import annotations
 
-from .devices import FOREVER_US, ConstantTime, Disk
+from .devices import FOREVER_US, SSD, ConstantTime, Disk
 from .engine import codes as c
 from .engine.platter import RADIUS
 from .engine.state import State
 
 
-def disk_rows(device: ConstantTime, disks: int = 1) -> dict[str, int]:
-    """How many rows of each kind such disks need; none for any other device. Only a disk by itself is written to."""
+def device_rows(device: ConstantTime, disks: int = 1) -> dict[str, int]:
+    """How many rows of each kind such devices need; none for one without parts. Only a disk by itself is written to."""
+    if isinstance(device, SSD):
+        return {"n_dies": device.servers, "n_segments": device.streams}
     if not isinstance(device, Disk):
         return {}
     return {
@@ -36,6 +39,7 @@ def fill_disk(s: State, d: int, device: Disk) -> None:
     k.sectors, k.zones_n = device.sectors, len(device.zones_MBs)
     k.overlaps = int(device.command_overlap)
     k.choice = c.CHOICES.index(device.ncq_choice)
+    k.stream_ns = round(device.stream_ms * c.MSEC)
     k.age_ns = round(device.ncq_age_ms * c.MSEC)
     k.read_grace_ns, k.write_grace_ns = (
         c.NEVER if us >= FOREVER_US else round(us * c.USEC) for us in (device.read_grace_us, device.write_grace_us)
@@ -73,3 +77,17 @@ def fill_zones(s: State, device: Disk) -> None:
         first, cylinder = first + int(z.sectors), cylinder + int(z.radius_span)
     s.zones.radius = s.zones.cylinder * RADIUS // cylinder
     s.zones.radius_span = s.zones.radius_span * RADIUS // cylinder
+
+
+def fill_ssd(s: State, device: SSD) -> None:
+    """The SSD's row and its dies."""
+    s.devices[0].ssd = 1
+    s.devices[0].flush_exclusive = int(not device.flush_queueable)
+    k = s.ssds[0]
+    k.link_ps = round(512e6 / device.read_MBs)
+    k.cold_ps = round(512e6 / (device.read_MBs if device.cold_MBs is None else device.cold_MBs))
+    k.ack_ns = round(device.write_us * c.USEC)
+    k.program_ns = round(device.program_us * c.USEC)
+    k.piece_sectors, k.buffer_sectors = 2 * device.program_kb, 2 * device.buffer_kb
+    k.streams = device.streams
+    s.segments.end = c.NONE

@@ -44,6 +44,8 @@ def check_laws(s: State, stop: int) -> None:
             _places(s, d, live)
         if dev.disk:
             _arm_and_cache(s.disks[d], int(dev.served_ns), now - epoch, now)
+        if dev.ssd:
+            _equal("sectors buffered = programmed + held", s.ssds[d].taken, s.ssds[d].programmed + s.ssds[d].held)
         _pages(s, d, live)
         if dev.wbt:
             holders = int(live.wbt.sum() + s.tasks.wbt_place[s.tasks.dev == d].sum())

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from .cgroups import parent_of
-from .devices import Channels, Disk
-from .disk_programs import disk_rows, fill_disk
+from .controller_programs import cost_models, fill_controllers
+from .devices import SSD, Channels, Disk
+from .disk_programs import device_rows, fill_disk, fill_ssd
 from .engine import codes as c
-from .engine import iolatency
 from .engine.clock import schedule
 from .engine.loop import run
 from .engine.state import State, allocate
@@ -96,8 +96,11 @@ def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
         with_kyber=isinstance(machine.scheduler, Kyber),
         with_deadline=isinstance(machine.scheduler, Deadline),
         with_bfq=isinstance(machine.scheduler, BFQ),
+        n_limits=2 * len(machine.cgroups.paths) if machine.cgroups.limited else 0,
+        n_cost_models=len(cost_models(machine)),
+        n_hardware_queues=machine.device.hw_queues,
         with_io_latency=bool(machine.cgroups.targets_us),
-        **disk_rows(machine.device, 1 if machine.volume is None else machine.volume.disks),
+        **device_rows(machine.device, 1 if machine.volume is None else machine.volume.disks),
         **shared_rows(scenario),
     )
     fill_sim(s, scenario)
@@ -306,7 +309,7 @@ def request_limits(machine: Machine, n_tasks: int) -> tuple[int, int]:
         nr = machine.nr_requests or 128
         return nr, 3 * nr * len(machine.cgroups.paths) + n_tasks + 2  # half as many again for batchers, both ways
     nr = machine.nr_requests or (depth if machine.scheduler_name == "none" else 2 * min(depth, 128))
-    return nr, nr + n_tasks + 2
+    return nr, nr * machine.device.hw_queues + n_tasks + 2
 
 
 def fill_sim(s: State, scenario: Scenario) -> None:
@@ -317,6 +320,11 @@ def fill_sim(s: State, scenario: Scenario) -> None:
     sim.wakeup_ns = round(host.scaled("wakeup_us") * c.USEC)
     name = "request_us" if scenario.machine.legacy else "request_mq_us"
     sim.tick_ns = c.SEC // host.hz
+    sim.spread = round(1000 * host.spread)
+    sim.generator = 1 + sum(getattr(job, "seed", 0) for job in scenario.jobs)
+    own = {"mq-deadline": "deadline_us", "kyber": "kyber_us", "bfq": "bfq_us"}.get(scenario.machine.scheduler_name)
+    sim.scheduler_ns = round(host.scaled(own) * c.USEC) if own else 0
+    sim.lock_ns = 0 if own == "kyber_us" else round(host.scaled("lock_us") * c.USEC)
     sim.request_ns = round(host.scaled(name) * c.USEC)
 
 
@@ -331,19 +339,23 @@ def fill_device(s: State, d: int, machine: Machine, nr_requests: int) -> None:
     s.sim[0].queue_plugs = dev.queue_plugs = int(machine.version.old)
     dev.asynchronous_run = int(not legacy and machine.scheduler_name != "none")
     dev.flush_at_once = int(dev.asynchronous_run and machine.version < "5.0")
-    dev.depth = device.queue_depth
+    dev.depth = device.queue_depth * device.hw_queues
     dev.servers = min(device.servers, device.queue_depth)
     dev.completion_ns = round(device.completion_us * c.USEC)
     if isinstance(device, Channels):
         dev.sector_ps = round(512e6 / device.bandwidth_MBs)
     elif isinstance(device, Disk):
         fill_disk(s, d, device)
+    elif isinstance(device, SSD):
+        fill_ssd(s, device)
     dev.flush_ns = dev.completion_ns if device.flush_us is None else round(device.flush_us * c.USEC)
     dev.write_cache = int(device.write_cache)
     dev.fua = int(device.fua)
     dev.rotational = int(device.rotational)
     dev.max_sectors = 2 * device.max_sectors_kb
-    dev.nr_requests = nr_requests
+    dev.queue_tags = nr_requests
+    dev.hardware_queues = 1 if machine.legacy else device.hw_queues
+    dev.nr_requests = nr_requests * dev.hardware_queues
     if isinstance(machine.scheduler, CFQ):
         machine.scheduler.fill(s, d, device.rotational, machine.version >= "4.6", machine.host.hz)
     elif isinstance(machine.scheduler, OldCFQ):
@@ -368,21 +380,7 @@ def fill_groups(s: State, machine: Machine) -> None:
             row.parent = s.groups[g].parent
             row.weight = group.weight
             row.leaf_weight = group.weight if group.leaf_weight is None else group.leaf_weight
-    if machine.cgroups.targets_us:
-        fill_latency(s, machine)
-
-
-def fill_latency(s: State, machine: Machine) -> None:
-    """io.latency: targets, windows (16 targets, within 100 ms and 1 s), and nothing limited yet."""
-    s.devices[0].io_latency = 1
-    s.latency.depth = iolatency.UNLIMITED
-    s.latency.seen = s.latency.cookie = iolatency.COOKIE
-    s.latency.scale_group = c.NONE
-    s.latency.changed_at = -iolatency.BETWEEN_STEPS
-    for path, target in machine.cgroups.targets_us.items():
-        row = s.latency[machine.cgroups.index(path)]
-        row.target = round(target * c.USEC)
-        row.window = min(max(16 * row.target, 100 * c.MSEC), c.SEC)
+    fill_controllers(s, machine)
 
 
 def fill_bfq(s: State, machine: Machine) -> None:

@@ -13,6 +13,8 @@ from .devices import ConstantTime, null
 from .errors import ScenarioError, number, unknown
 from .filesystems import XFS, Ext4, Raw, filesystem
 from .host import Host, fitted_host
+from .io_cost import SINCE as IO_COST_SINCE
+from .io_cost import IOCost
 from .kernels import Kernel
 from .knobs import named
 from .memory import Memory
@@ -31,7 +33,8 @@ class Machine:
     the kernel's default scheduler (cfq before 5.0, then mq-deadline). `nr_requests` is queue/nr_requests: None is 128
     on the legacy path (sync and async each, per cgroup), on blk-mq twice the device depth with a scheduler, else the
     depth. `wbt_lat_usec` is queue/wbt_lat_usec: the read latency that writeback throttling keeps, 0 is off, None the
-    kernel's default (see `wbt_target_us`). `volume` puts several such devices under one file system.
+    kernel's default (see `wbt_target_us`). `volume` puts several such devices under one file system. `io_cost` enables
+    io.cost (cgroup v2, since 5.4).
 
     Raises ScenarioError, naming the field, for anything that the kernel could not be given.
 
@@ -49,6 +52,7 @@ class Machine:
     memory: Memory = Memory()
     wbt_lat_usec: float | None = None
     volume: Volume | None = None
+    io_cost: IOCost | None = None
 
     def __post_init__(self) -> None:
         kernel = Kernel(self.kernel)
@@ -74,6 +78,10 @@ class Machine:
                 )
         if self.volume is not None and not isinstance(self.volume, Volume):
             raise ScenarioError(f"volume: {self.volume!r} is not a volume; give an iosched.Volume, or None.")
+        if self.volume is not None and isinstance(self.device, SSD):
+            raise ScenarioError("volume: it is modelled for disks and channels, not for an SSD with dies; give volume=None.")
+        if self.io_cost is not None:
+            self._check_io_cost(kernel)
         if self.nr_requests is not None:
             number("nr_requests", self.nr_requests, 4, 65536, "requests", integer=True)
         if not isinstance(self.memory, Memory):
@@ -84,6 +92,14 @@ class Machine:
                 raise ScenarioError(
                     f"wbt_lat_usec: kernel {kernel} has no writeback throttling; it came with {WBT_SINCE}, give None."
                 )
+
+    def _check_io_cost(self, kernel: Kernel) -> None:
+        if not isinstance(self.io_cost, IOCost):
+            raise ScenarioError(f"io_cost: {self.io_cost!r} is not one; give an iosched.IOCost, or None.")
+        if kernel < IO_COST_SINCE:
+            raise ScenarioError(f"io_cost: kernel {kernel} has no io.cost; it came with {IO_COST_SINCE}, give None.")
+        if self.cgroups.version == 1:  # type: ignore[union-attr]
+            raise ScenarioError("io_cost: cgroup v1 has no io.cost; give cgroups of version 2.")
 
     @property
     def version(self) -> Kernel:

@@ -27,6 +27,7 @@ from .cgroups import Cgroup, Cgroups
 from .errors import ScenarioError, unknown
 from .filesystems import FILESYSTEMS
 from .host import Host, fitted_host
+from .io_cost import IOCost
 from .kernels import Kernel
 from .memory import Memory
 from .scenario import Machine, Scenario
@@ -35,7 +36,7 @@ from .volumes import Volume
 
 SECTIONS = ("machine", "job")
 FIELDS = ("kernel", "device", "filesystem", "scheduler", "host", "cgroups", "nr_requests", "wbt_lat_usec", "memory",
-          "volume")  # fmt: skip
+          "volume", "io_cost")  # fmt: skip
 
 
 def read_scenario(path: str | Path) -> Scenario:
@@ -89,6 +90,8 @@ def _machine(fields: dict[str, Any]) -> Machine:
         made["volume"] = _build(Volume, "volume", _table(fields, "volume"))
     if "memory" in fields:
         made["memory"] = _build(Memory, "memory", _table(fields, "memory"))
+    if "io_cost" in fields:
+        made["io_cost"] = _build(IOCost, "io_cost", _table(fields, "io_cost"))
     made |= {name: fields[name] for name in ("nr_requests", "wbt_lat_usec") if name in fields}
     return Machine(**made)
 
@@ -96,7 +99,8 @@ def _machine(fields: dict[str, Any]) -> Machine:
 def _device(fields: dict[str, Any]) -> devices.ConstantTime:
     """null_blk, or what `kind` says."""
     names = "null single sata nvme wd5000lplx st500lm012 m4_ssd hdd_model simblk_disk"
-    kinds = {name: getattr(devices, name) for name in names.split()} | {"disk": devices.Disk}
+    names += " samsung_970_pro plextor_m5s hitachi_7k750"
+    kinds = {name: getattr(devices, name) for name in names.split()} | {"disk": devices.Disk, "ssd": devices.SSD}
     kind = fields.get("kind", "null")
     if kind not in kinds:
         raise unknown("device.kind", kind, kinds)

@@ -21,9 +21,9 @@ R_FREE, R_PLUGGED, R_QUEUED, R_DISPATCHED, R_ISSUED, R_FLUSHING, R_DONE = 0, 1, 
 PIECE = -2
 
 # which command of those inside a disk comes next, and where destaging ranks among them
-SHORTEST, NEAREST, IN_ORDER = 0, 1, 2
-CHOICES = ("shortest", "nearest", "order")
-LAST, EQUAL, BEFORE, TURNS = 0, 1, 2, 3
+SHORTEST, NEAREST, IN_ORDER, STREAM = range(4)
+CHOICES = ("shortest", "nearest", "order", "stream")
+LAST, EQUAL, BEFORE, TURNS = range(4)
 RANKS = ("last", "equal", "first", "turns")
 
 # steps of a flush sequence (spec block-layer section 8)
@@ -41,7 +41,12 @@ STEP_PRE, STEP_DATA, STEP_POST = 1, 2, 4
     EV_WBT,
     EV_REPLY,
     EV_UNPLUG,
-) = range(10)
+    EV_READ,
+    EV_PROGRAMMED,
+    EV_LIMIT,
+    EV_COST,
+    EV_PERIOD,
+) = range(15)
 
 # timers, one row a (device, kind)
 T_IDLE = 0

@@ -2,11 +2,11 @@
 
 A device has `servers` servers (channels) and room for `depth` commands (NCQ depth, hardware tags). null_blk serves
 every command at once (servers = depth); a single server takes them one by one in the order of arrival. A command takes
-a fixed time, and moving its data where the channel has a bandwidth. A disk (`engine/disk.py`) has a time of its own
-for each.
+a fixed time, and moving its data where the channel has a bandwidth. A disk (`engine/disk.py`) and an SSD
+(`engine/ssd.py`) have a time of their own for each.
 """
 
-from . import disk
+from . import disk, ssd
 from .clock import schedule
 from .codes import E_DEPTH, EV_COMPLETE, FLUSH, NONE
 from .jit import jit
@@ -49,6 +49,8 @@ def start(s, ri):
         dev.exclusive = dev.flush_exclusive
     if dev.disk != 0:
         disk.start(s, ri)
+    elif dev.ssd != 0:
+        ssd.start(s, ri)
     elif dev.busy_servers < dev.servers:
         serve(s, ri)
     else:
@@ -76,7 +78,9 @@ def finish(s, ri):
     dev.in_flight -= 1
     if r.op == FLUSH:
         dev.exclusive = 0
-    if dev.disk != 0:
+        if dev.ssd != 0:
+            ssd.flush_over(s, r.dev)
+    if dev.disk != 0 or dev.ssd != 0:
         return
     dev.busy_servers -= 1
     n = pop_front(s, dev.server_queue)

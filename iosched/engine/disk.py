@@ -19,6 +19,7 @@ from .codes import (
     PIECE,
     READ,
     SHORTEST,
+    STREAM,
     TURNS,
     WRITE,
 )
@@ -159,7 +160,8 @@ def aged(s, d, ri):
 
 @jit
 def next_command(s, d):
-    """The oldest if it is aged, else the one that the arm reaches soonest (or is nearest to); NONE if there is none."""
+    """The oldest if it is aged, else the one that the arm reaches soonest (or is nearest to), or for a while one that
+    goes on where the read-ahead is, then the oldest; NONE if there is none."""
     k = s.disks[d]
     n = s.lists[k.queue].head
     if n == NONE:
@@ -168,6 +170,13 @@ def next_command(s, d):
     if k.choice == IN_ORDER or s.lists[k.queue].count == 1 or aged(s, d, best):
         return best
     least = NEVER
+    while n != NONE and k.choice == STREAM and s.sim[0].now - k.stream_since < k.stream_ns:
+        r = s.requests[n >> 1]
+        if r.op == READ and segments.streams(s, d, s.commands[n >> 1].start):
+            return n >> 1
+        n = s.nodes[n].next
+    if k.choice == STREAM:
+        return best
     while n != NONE:
         cost = cost_of(s, d, n >> 1, s.requests[n >> 1].op)
         if cost < least:
@@ -205,7 +214,7 @@ def destages(s, d, ri, n):
         return not aged(s, d, ri)
     if ri == NONE:
         return w != NONE or 2 * k.held > k.cache_sectors or quiet(s, d)
-    if k.rank != EQUAL or k.choice == IN_ORDER or aged(s, d, ri):
+    if k.rank != EQUAL or k.choice == IN_ORDER or k.choice == STREAM or aged(s, d, ri):
         return False
     row = locate_piece(s, d, n)
     return cost_of(s, d, row, WRITE) < cost_of(s, d, ri, s.requests[ri].op)
@@ -253,6 +262,7 @@ def serve(s, d, ri):
         until = max(segments.stream_until(s, d, c.stop), sim.now, c.ready)
         park(s, d, ri, c.stop)
     else:
+        k.stream_since = sim.now
         at = max(sim.now, c.ready) + (1 - k.overlaps) * dev.completion_ns
         until = work(s, d, ri, at, r.op)
     k.until = until

@@ -77,7 +77,7 @@ def follow_parent(s, d, group):
         return
     down = p.cookie < g.seen
     g.seen = p.cookie
-    most = s.devices[d].nr_requests
+    most = s.devices[d].queue_tags
     if down:
         if g.target > 0 and (g.target <= p.scale_latency or 20 * g.samples <= p.children_samples):
             return
@@ -180,7 +180,7 @@ def window_over(s, d, group):
 @jit
 def lower_cookie(s, d, p):
     """A quarter of the queue a step; one by one beyond a queue's length, and no further than two."""
-    most = s.devices[d].nr_requests
+    most = s.devices[d].queue_tags
     step = 1 if COOKIE - p.cookie > most else max(most // 4, 1)
     p.cookie = max(p.cookie - step, COOKIE - 2 * most)
 
@@ -188,7 +188,7 @@ def lower_cookie(s, d, p):
 @jit
 def raise_cookie(s, d, p):
     """A sixteenth of the queue a step; one by one where it is lower than a queue's length."""
-    most = s.devices[d].nr_requests
+    most = s.devices[d].queue_tags
     step = 1 if COOKIE - p.cookie > most else max(most // 16, 1)
     p.cookie = min(p.cookie + step, COOKIE)
 

@@ -3,15 +3,20 @@
 from numba import types
 
 from ..schedulers import policy
-from . import block, dirty, disk, fair, iolatency, pagecache, pieces, tasks, wbt
+from . import block, dirty, disk, fair, iocost, iolatency, iomax, pagecache, pieces, ssd, tasks, wbt
 from .account import account
 from .clock import drop_first, first_timer
 from .codes import (
     EV_COMMIT,
     EV_COMPLETE,
+    EV_COST,
     EV_DISK,
     EV_FLUSHER,
     EV_LATENCY,
+    EV_LIMIT,
+    EV_PERIOD,
+    EV_PROGRAMMED,
+    EV_READ,
     EV_REPLY,
     EV_TASK,
     EV_UNPLUG,
@@ -89,6 +94,10 @@ def _loop(s, stop_at, budget):
                 block.unplug_for(s, index)
         elif kind == EV_COMPLETE:
             block.complete(s, index)
+        elif kind == EV_READ:
+            ssd.read_done(s, index)
+        elif kind == EV_PROGRAMMED:
+            ssd.programmed(s, index)
         elif kind == EV_DISK:
             disk.arm_event(s, index)
         elif kind == EV_LATENCY:
@@ -97,6 +106,12 @@ def _loop(s, stop_at, budget):
             dirty.timer_fired(s, index)
         elif kind == EV_COMMIT:
             pagecache.commit_due(s, index)
+        elif kind == EV_LIMIT:
+            iomax.timer_fired(s, index)
+        elif kind == EV_COST:
+            iocost.timer_fired(s, index)
+        elif kind == EV_PERIOD:
+            iocost.period_over(s, index)
         elif kind == EV_WBT:
             wbt.window_over(s, index)
         elif kind == EV_REPLY:

@@ -108,11 +108,20 @@ def has_tag(s, d, task, op, flags):
     dev = s.devices[d]
     if s.sim[0].free_request == NONE or s.sim[0].free_bio == NONE:
         return False
+    if dev.hardware_queues > 1 and s.hardware_queues[hardware_queue(s, d, task)].n >= dev.queue_tags:
+        return False
     if dev.legacy == 0:
         return dev.tags_used < policy.tag_limit(s, d, op, flags)
     pool = s.pools[d * s.sim[0].n_groups + s.tasks[task].group]
     used = pool.sync if is_sync(op, flags) else pool.asynchronous
     return used < dev.nr_requests or (is_batcher(s, task) and used < dev.nr_requests * 3 // 2)
+
+
+@jit
+def hardware_queue(s, d, task):
+    """The hardware queue of the processor that the task runs on, each with tags of its own."""
+    queues = s.devices[d].hardware_queues
+    return d * queues + task % queues
 
 
 @jit
@@ -132,6 +141,7 @@ def take_tag(s, ri, task):
     r.pool = r.dev * s.sim[0].n_groups + t.group
     if dev.legacy == 0:
         dev.tags_used += 1
+        s.hardware_queues[hardware_queue(s, r.dev, task)].n += 1
         return
     if t.batch_left > 0:
         t.batch_left -= 1
@@ -169,6 +179,7 @@ def return_tag(s, ri):
     r.pool = NONE
     if dev.legacy == 0:
         dev.tags_used -= 1
+        s.hardware_queues[hardware_queue(s, r.dev, r.task)].n -= 1
         return True
     if is_sync(r.op, r.cmd_flags):
         pool.sync -= 1

@@ -71,6 +71,10 @@ def allocate(
     n_zones: int = 0,
     n_extents: int = 0,
     n_segments: int = 0,
+    n_dies: int = 0,
+    n_limits: int = 0,
+    n_cost_models: int = 0,
+    n_hardware_queues: int = 1,
 ) -> State:
     """Tables of the given sizes with every link set to "none" and every list empty.
 
@@ -91,11 +95,22 @@ def allocate(
         "sim": 1,
         "devices": n_devices,
         "disks": n_devices if n_zones else 0,
+        "ssds": n_devices if n_dies else 0,
+        "dies": n_dies,
         "zones": n_zones,
         "commands": n_requests + 2 * n_devices if n_zones else 0,
         "extents": n_extents,
         "segments": n_segments,
-        "heap": n_tasks + n_requests + 3 * n_devices + n_journals + n_flushers + n_teams + 8,
+        "heap": n_tasks
+        + n_requests
+        + n_dies
+        + n_limits
+        + n_groups
+        + 4 * n_devices
+        + n_journals
+        + n_flushers
+        + n_teams
+        + 8,
         "timers": n_devices * TIMERS_PER_DEVICE + fair_cpus,
         "tasks": n_tasks,
         "seconds": n_seconds,
@@ -112,6 +127,11 @@ def allocate(
         "pages": n_pages,
         "groups": n_groups,
         "latency": n_devices * n_groups if with_io_latency else 0,
+        "limits": n_limits,
+        "iocost": n_devices if n_cost_models else 0,
+        "cost_models": n_cost_models,
+        "shares": n_devices * n_groups if n_cost_models else 0,
+        "hardware_queues": n_devices * n_hardware_queues,
         "caches": n_devices,
         "flushers": n_flushers,
         "wbt": n_devices,
@@ -158,8 +178,9 @@ def allocate(
     if trace_rows:
         sim.trace_margin, sim.trace_rows = margin, trace_rows + margin
     s.processors.running = NONE
-    s.devices.flush_running = s.devices.idle_row = NONE
+    s.devices.flush_running = s.devices.idle_row = s.devices.parked = NONE
     s.tasks.file = s.tasks.journal = s.tasks.stream = s.tasks.slot = s.tasks.awaited = s.tasks.climb = NONE
+    s.tasks.gate = s.shares.last_end = NONE
     s.tasks.ioc = np.arange(n_tasks)
     s.tasks.team = s.tasks.window = s.tasks.reading = NONE
     s.windows.marker = s.windows.prev = NONE
@@ -169,6 +190,7 @@ def allocate(
     s.tasks.latency_min = NEVER
     s.journals.running = 1
     s.disks.serving = s.disks.flush = s.disks.ahead = s.disks.free_extent = NONE
+    s.ssds.flush = NONE
     s.disks.look_at = NEVER
     s.deadline_class.next_read = s.deadline_class.next_write = NONE
     s.cfq.active = s.cfq.active_task = s.cfq.serving_group = NONE
@@ -187,10 +209,13 @@ def allocate(
 LIST_COLUMNS = {
     "devices": "fifo dispatch_list server_queue waiters flush_pending0 flush_pending1 flush_served",
     "disks": "queue dirty waiting",
+    "ssds": "waiting stalled",
     "tasks": "plug_list",
     "pools": "waiters_sync waiters_async",
     "journals": "waiters writers",
     "latency": "waiters",
+    "limits": "waiters",
+    "shares": "waiters",
     "wbt": "waiters",
     "teams": "idle",
     "anticipatory": "sorted_sync sorted_async fifo_sync fifo_async",

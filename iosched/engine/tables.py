@@ -15,26 +15,33 @@ SIM = columns(
     "cpu_ns io_waiters io_wait_since io_wait_ns "
     "now epoch seq heap_n events live error cpus wakeup_ns request_ns free_request free_bio requests_made trace_on "
     "trace_n trace_rows trace_margin n_devices n_tasks n_requests n_groups n_timers n_cfq_queues n_bfq_queues "
-    "n_bfq_groups first_bfq_node first_task_node tick_ns n_files queue_plugs "
+    "n_bfq_groups first_bfq_node first_task_node tick_ns n_files queue_plugs scheduler_ns lock_ns spread generator "
     "fair fair_cpus first_cpu_timer runnable least_vruntime"
 )
 DEVICE = columns(
     "sectors_in_read read_merges read_sojourn_ns write_sojourn_ns "
     "scheduler legacy asynchronous_run servers depth completion_ns sector_ps flush_ns write_cache fua rotational "
-    "max_sectors nr_requests tags_used in_flight busy_servers in_system queued run_pending flush_pending_index "
+    "max_sectors nr_requests queue_tags hardware_queues tags_used in_flight busy_servers in_system queued run_pending "
+    "flush_pending_index "
     "flush_running flush_data flush_at_once flush_pending_since fifo dispatch_list server_queue waiters "
-    "flush_pending0 flush_pending1 flush_served wbt io_latency latency_timer accounted_at idle_row "
-    "idle_since disk flush_exclusive exclusive queue_plugs plugged kicked unplug_at unplug_armed head_at "
+    "flush_pending0 flush_pending1 flush_served wbt io_latency latency_timer io_max io_cost locked_until accounted_at "
+    "idle_row idle_since disk ssd flush_exclusive exclusive parked queue_plugs plugged kicked unplug_at unplug_armed head_at "
     "area_in_system busy_ns held_ns empty_ns served_ns sojourn_ns arrived completed merges "
     "flushes sectors_in sectors_out sectors_read sectors_written read_requests write_requests"
 )
 DISK = columns(
     "turn_ns drawn_delay generator settle_ns root_ns linear_ns heads head_switch_ns track_switch_ns zones_n "
-    "sectors overlaps choice age_ns read_grace_ns write_grace_ns write_ps copy_ps bus_ps ack_ns bus_free_at queue "
+    "sectors overlaps choice age_ns stream_ns stream_since read_grace_ns write_grace_ns write_ps copy_ps bus_ps ack_ns "
+    "bus_free_at queue "
     "at_sector at_radius at_cylinder at_track stopped_at serving until look_at last_arrival "
     "cache_sectors held dirty waiting free_extent piece_sectors piece wrote_piece rank quiet_ns flush "
     "segments_n segment_sectors ahead ahead_from ahead_at ahead_to uses taken written overwritten destage_ns hits"
 )
+SSD = columns(
+    "link_ps cold_ps link_free_at ack_ns program_ns piece_sectors buffer_sectors held unprogrammed programming taken "
+    "programmed first_die next_die streams uses flush flushing waiting stalled"
+)
+DIE = columns("dev free_at sectors")
 ZONE = columns("first sectors track_sectors sector_ps unwound radius radius_span cylinder")
 COMMAND = columns("start stop zone cylinder track radius angle ready")
 EXTENT = columns("end next")
@@ -47,7 +54,8 @@ TASK = columns(
     "latency_sum latency_max latency_min end step first_step n_steps counting_from stop_at first_second n_seconds "
     "stream slot awaited climb asked_at writing copying copied_free dirtied dirty_share paused_at "
     "cleaning flusher wbt_place owed need nap queued computing vruntime wbt_flags batch_left batch_until "
-    "ioc team piece read_at read_to window paid sent_to send_to marker reading waited"
+    "ioc team piece read_at read_to window paid sent_to send_to marker reading waited "
+    "gate gate_nr cost cost_paid tag_asked_at"
 )
 OP = columns("code a b")
 STEP = columns("dirty counted operations rewrite sets_time")
@@ -91,6 +99,13 @@ LATENCY = columns(
     "target window depth inflight waiters seen use_delay delay window_start total missed elapsed all_total all_missed "
     "all_elapsed samples cookie scale_group scale_latency changed_at children_samples"
 )
+LIMIT = columns("bps iops start bytes ios charged_at waiters timer")
+IOCOST = columns(
+    "model vrate vrate_min vrate_max vbase vbase_at ticking busy_level rlat wlat rpct wpct reads reads_late writes "
+    "writes_late waited misfits_since"
+)
+COST_MODEL = columns("read_page read_seq read_rand write_page write_seq write_rand period faster slower")
+SHARE = columns("weight inuse children active vtime used ios short last_end waiters timer")
 NODE = columns("prev next list key")
 LIST = columns("head tail count")
 GROUP = columns("parent")
@@ -105,6 +120,8 @@ TABLES: dict[str, np.dtype] = {
     "sim": SIM,
     "devices": DEVICE,
     "disks": DISK,
+    "ssds": SSD,
+    "dies": DIE,
     "zones": ZONE,
     "commands": COMMAND,
     "extents": EXTENT,
@@ -129,6 +146,11 @@ TABLES: dict[str, np.dtype] = {
     "pages": COUNT,
     "groups": GROUP,
     "latency": LATENCY,
+    "limits": LIMIT,
+    "iocost": IOCOST,
+    "cost_models": COST_MODEL,
+    "shares": SHARE,
+    "hardware_queues": COUNT,
     "caches": CACHE,
     "flushers": FLUSHER,
     "wbt": WBT,

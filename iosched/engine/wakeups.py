@@ -25,9 +25,19 @@ def soonest(s):
 
 
 @jit
+def varied(sim, length):
+    """A burst of `length` ns on average, drawn between (1 - spread) and (1 + spread) times that."""
+    if sim.spread == 0:
+        return length
+    sim.generator = sim.generator * 48_271 % 2_147_483_647
+    return length + length * sim.spread // 1000 * (sim.generator % 2001 - 1000) // 1000
+
+
+@jit
 def cpu_burst(s, length):
     """Time at which a burst of `length` ns that wants to start now is over; it goes ahead of background work."""
     sim = s.sim[0]
+    length = varied(sim, length)
     if sim.cpus == 0:
         return sim.now + length
     p = s.processors[soonest(s)]
@@ -40,6 +50,7 @@ def cpu_burst(s, length):
 def background_burst(s, length):
     """The same for a task that computes on and on, behind which nobody who wakes up has to wait."""
     sim = s.sim[0]
+    length = varied(sim, length)
     if sim.cpus == 0:
         return sim.now + length
     p = s.processors[soonest(s)]

@@ -121,7 +121,7 @@ def knob_metadata(name: str) -> Mapping[str, Any]:
     >>> knob_metadata("device.completion_us")["unit"]
     'us'
     """
-    from ..devices import Channels, ConstantTime, Disk
+    from ..devices import SSD, Channels, ConstantTime, Disk
     from ..filesystems import FILESYSTEMS
     from ..host import Host
     from ..schedulers import SCHEDULERS, OldCFQ, WakerRules
@@ -132,7 +132,7 @@ def knob_metadata(name: str) -> Mapping[str, Any]:
         part, _, rest = rest.partition(".")
     classes: dict[str, Iterable[type]] = {
         "scheduler": [*(row[0] for row in SCHEDULERS.values()), OldCFQ],
-        "device": [ConstantTime, Channels, Disk],
+        "device": [ConstantTime, Channels, Disk, SSD],
         "filesystem": FILESYSTEMS.values(),
         "host": [Host],
         "waker_rules": [WakerRules],

@@ -12,9 +12,10 @@ over the cycles, for all points of a grid at once. BFQ remembers much more (thin
 times, wakers, an injection limit that it learns anew each second, weight raising that lasts seconds), so `bfq_turns`
 takes its two queues turn by turn, compiled. There is no event queue, no request and no device behind either.
 
-For closed loops with several jobs `bounds` gives the asymptotes and `mva` the exact mean values of one station; for
-buffered readers beside buffered writers on a disk there is `saturated_mix`, and for a stream that several tasks serve
-`cooperating` gives its rate under old CFQ.
+For closed loops with several jobs `bounds` gives the asymptotes and `mva` the exact mean values of one station;
+`network` those of several stations of limited depth, `classes` those of unlike processes, `shared` what weights divide.
+For buffered readers beside buffered writers on a disk there is `saturated_mix`, and for a stream that several tasks
+serve `cooperating` gives its rate under old CFQ.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..devices import Channels, Disk
+from ..devices import SSD, Channels, Disk
 from ..errors import ScenarioError
 from ..scenario import Machine, Scenario
 from ..schedulers import BFQ, CFQ
@@ -37,6 +38,7 @@ from .cooperating import Cooperation, cooperating
 from .knobs import MS, PAGE, Knobs, Numbers, Process, S, Values, axis_values, canonical, points
 from .load import load_form
 from .mix import MixBounds, SaturatedMix, mix_bounds, saturated_mix
+from .networks import Classes, Network, classes, network, positioning_s, shared
 from .stations import Bounds, ClosedLoop, bounds, mva
 from .switches import Waits, cfq_waits
 
@@ -225,7 +227,7 @@ def _check_scope(machine: Machine, job: Process) -> None:
                 f"dd.count: {job.count} writes dirty more than the {background} bytes from which the flusher writes, "
                 "beyond the closed form; simulate() it, or give less."
             )
-    if isinstance(machine.device, Channels | Disk):
+    if isinstance(machine.device, Channels | Disk | SSD):
         raise ScenarioError("device: its commands do not all take the same time; simulate() it.")
 
 
@@ -279,4 +281,10 @@ __all__ = [
     "mix_bounds",
     "mva",
     "saturated_mix",
+    "Classes",
+    "Network",
+    "classes",
+    "network",
+    "positioning_s",
+    "shared",
 ]
