@@ -13,12 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from .cgroups import parent_of
-from .devices import Channels, Disk
+from .devices import Channels, Disk, Exponential
 from .disk_programs import disk_rows, fill_disk
 from .engine import codes as c
 from .engine import iolatency
 from .engine.clock import schedule
 from .engine.loop import run
+from .engine.platter import MODULUS
 from .engine.state import State, allocate
 from .engine.tables import OP, STEP
 from .errors import ScenarioError
@@ -322,6 +323,8 @@ def fill_device(s: State, machine: Machine, nr_requests: int) -> None:
         dev.sector_ps = round(512e6 / device.bandwidth_MBs)
     elif isinstance(device, Disk):
         fill_disk(s, device)
+    elif isinstance(device, Exponential):  # spread out, since the generator's first numbers follow a small seed
+        dev.generator = int(np.random.SeedSequence(device.seed).generate_state(1)[0]) % (MODULUS - 1) + 1
     dev.flush_ns = dev.completion_ns if device.flush_us is None else round(device.flush_us * c.USEC)
     dev.write_cache = int(device.write_cache)
     dev.fua = int(device.fua)

@@ -91,7 +91,7 @@ def _machine(fields: dict[str, Any]) -> Machine:
 
 def _device(fields: dict[str, Any]) -> devices.ConstantTime:
     """null_blk, or what `kind` says."""
-    names = "null single sata nvme wd5000lplx st500lm012 m4_ssd hdd_model simblk_disk"
+    names = "null single exponential sata nvme wd5000lplx st500lm012 m4_ssd hdd_model simblk_disk"
     kinds = {name: getattr(devices, name) for name in names.split()} | {"disk": devices.Disk}
     kind = fields.get("kind", "null")
     if kind not in kinds:

@@ -6,6 +6,8 @@ code, by the same code as plain Python, and by tests and results.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from ..schedulers import bfq_tables, cfq_state, deadline, kyber
@@ -41,12 +43,22 @@ def table(name: str, rows: int) -> np.ndarray:
     return np.zeros(max(rows, 1), TABLES[name]).view(np.recarray)
 
 
-def allocate(
+def allocate(*, ops: np.ndarray, steps: np.ndarray, **sizes: int) -> State:
+    """The tables of a run: `ops` and `steps` as they are, the others empty (`empty_state`).
+
+    Filling them takes longer than a short run does, so scenarios of the same sizes copy them from the last.
+    """
+    empty = empty_state(**sizes) if sizes["trace_rows"] else _kept_empty_state(**sizes)
+    tables = {name: getattr(empty, name) for name in TABLES if name not in ("ops", "steps")}
+    if not sizes["trace_rows"]:
+        tables = {name: one.copy() for name, one in tables.items()}
+    return State(tables | {"ops": ops, "steps": steps})
+
+
+def empty_state(
     *,
     n_devices: int,
     n_tasks: int,
-    ops: np.ndarray,
-    steps: np.ndarray,
     n_seconds: int,
     n_streams: int,
     n_slots: int,
@@ -131,8 +143,7 @@ def allocate(
         "bfq_async": n_bfq_groups * bfq_tables.ASYNC_SLOTS,
     }
     tables = {name: table(name, n) for name, n in rows.items()}
-    tables["ops"] = ops
-    tables["steps"] = steps
+    tables["ops"], tables["steps"] = table("ops", 0), table("steps", 0)
     tables["lists"] = empty_lists(tables)
     s = State(tables)
     sim = s.sim[0]
@@ -163,6 +174,9 @@ def allocate(
     s.bios.next = np.arange(1, n_bios + 1)
     s.bios.next[-1] = NONE
     return s
+
+
+_kept_empty_state = lru_cache(maxsize=4)(empty_state)
 
 
 LIST_COLUMNS = {
