@@ -128,7 +128,7 @@ def test_bad_metrics_and_workers():
 
 
 def test_a_bad_last_point_is_told_before_anything_runs(monkeypatch):
-    monkeypatch.setattr(sys.modules[sweep.__module__], "measure", lambda *_: pytest.fail("a point was run"))
+    monkeypatch.setattr(sys.modules["iosched.runner"], "measure", lambda *_: pytest.fail("a point was run"))
     with pytest.raises(io.ScenarioError):
         sweep(VM, JOB, over={"device.completion_us": [*range(1, 50), -1]})
 
@@ -141,7 +141,7 @@ def test_an_interrupt_stops_the_running_points(monkeypatch):
         stops.append(stop)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules[sweep.__module__], "measure", interrupted)
+    monkeypatch.setattr(sys.modules["iosched.runner"], "measure", interrupted)
     with pytest.raises(KeyboardInterrupt):
         sweep(VM, JOB, over={"scheduler.slice_idle": range(9)}, workers=2)
     assert stops[0].is_set()

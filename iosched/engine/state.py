@@ -46,12 +46,18 @@ def table(name: str, rows: int) -> np.ndarray:
 def allocate(*, ops: np.ndarray, steps: np.ndarray, **sizes: int) -> State:
     """The tables of a run: `ops` and `steps` as they are, the others empty (`empty_state`).
 
-    Filling them takes longer than a short run does, so scenarios of the same sizes copy them from the last.
+    Filling them takes longer than a short run does, so scenarios of the same sizes copy them from the last: as bytes,
+    since NumPy copies records field by field.
     """
-    empty = empty_state(**sizes) if sizes["trace_rows"] else _kept_empty_state(**sizes)
-    tables = {name: getattr(empty, name) for name in TABLES if name not in ("ops", "steps")}
-    if not sizes["trace_rows"]:
-        tables = {name: one.copy() for name, one in tables.items()}
+    if sizes["trace_rows"]:
+        empty = empty_state(**sizes)
+        tables = {name: getattr(empty, name) for name in TABLES}
+    else:
+        content, shapes = _kept_empty_state(**sizes)
+        content = content.copy()
+        tables = {
+            name: np.ndarray.__new__(np.recarray, *shape[:2], content, shape[2]) for name, shape in shapes.items()
+        }
     return State(tables | {"ops": ops, "steps": steps})
 
 
@@ -176,7 +182,14 @@ def empty_state(
     return s
 
 
-_kept_empty_state = lru_cache(maxsize=4)(empty_state)
+@lru_cache(maxsize=4)
+def _kept_empty_state(**sizes: int) -> tuple[np.ndarray, dict[str, tuple[int, np.dtype, int]]]:
+    """The bytes of all empty tables one after the other, and of each its rows, their type, and where it begins."""
+    empty = empty_state(**sizes)
+    tables = {name: getattr(empty, name) for name in TABLES}
+    begins = np.cumsum([0, *(one.nbytes for one in tables.values())])
+    shapes = {name: (len(one), one.dtype, int(begin)) for (name, one), begin in zip(tables.items(), begins)}
+    return np.concatenate([one.view(np.uint8).ravel() for one in tables.values()]), shapes
 
 
 LIST_COLUMNS = {
