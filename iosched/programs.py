@@ -20,8 +20,9 @@ from .engine import iolatency
 from .engine.clock import schedule
 from .engine.loop import run
 from .engine.platter import MODULUS
-from .engine.state import State, allocate
-from .engine.tables import OP, STEP
+from .engine.rows import Table
+from .engine.state import ROWS, State, allocate
+from .engine.tables import STEP
 from .errors import ScenarioError
 from .filesystems import XFS, Ext4, Raw
 from .fio_programs import fill_streams, fio_program, slots_of
@@ -72,7 +73,7 @@ def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
     flushers = flusher_groups(scenario)
     programs += [flusher_program() for _ in flushers]
     starts = np.cumsum([0] + [len(p) for p in programs])
-    ops = np.array([op for program in programs for op in program], dtype=OP).view(np.recarray)
+    ops = np.array([op for program in programs for op in program], dtype=ROWS["ops"]).view(Table)
     nr_requests, n_requests = request_limits(machine, len(programs))
     s = allocate(
         n_devices=1,
@@ -535,7 +536,7 @@ def place_program(s: State, starts: np.ndarray, i: int, partition: int = 0) -> i
     returns its first row."""
     ops = s.ops[starts[i] : starts[i + 1]]
     ops.a[ops.code == c.OP_READ_BLOCK] += partition
-    jumps = np.isin(ops.code, (c.OP_LOOP, c.OP_JUMP))
+    jumps = (ops.code == c.OP_LOOP) | (ops.code == c.OP_JUMP)
     ops.a[jumps] += starts[i]
     return int(starts[i])
 

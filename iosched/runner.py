@@ -12,15 +12,24 @@ batches. A batch that a lost worker took along is sent again; the others stay.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor, as_completed
-from contextlib import closing
+from collections.abc import Callable, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+    as_completed,
+    wait,
+)
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
 from .engine import codes as c
 from .engine.loop import run
-from .errors import EngineError, ScenarioError, number, unknown
+from .errors import ScenarioError, number, unknown
 from .laws import check_laws
 from .metrics import METRICS
 from .programs import compile_scenario
@@ -30,6 +39,7 @@ from .versions import code_hash
 
 CHUNK_EVENTS = 200_000  # between two chunks (about 20 ms) a point looks whether it shall stop
 LARGEST_BATCH = 64  # points that travel to a worker together
+LOOK_S = 1.0  # between two looks whether to stop
 ATTEMPTS = 4  # of a batch, each on another worker if one is lost
 Row = list[float]
 
@@ -77,23 +87,21 @@ def run_many(
         keys = [kept.key(scenario, length) for scenario in scenarios]
         rows = [kept.get(key) for key in keys]
     todo = [i for i, row in enumerate(rows) if row is None]
-    stop = stop or Event()
-    finished = (
-        _through(executor, scenarios, todo, wanted, length, stop)
-        if executor
-        else _here(scenarios, todo, wanted, length, stop, threads)
-    )
     known = len(scenarios) - len(todo)
-    with (
-        tqdm(total=len(scenarios), initial=known, unit="point", disable=not progress, leave=False) as bar,
-        closing(finished),
-    ):
+    with tqdm(total=len(scenarios), initial=known, unit="point", disable=not progress, leave=False) as bar:
+
+        def done(i: int, row: Row) -> None:
+            rows[i] = row
+            if kept:
+                kept.put(keys[i], row)
+            bar.update()
+
+        work = _Work(scenarios, wanted, length, stop or Event(), done)
         try:
-            for i, row in finished:
-                rows[i] = row
-                if kept:
-                    kept.put(keys[i], row)
-                bar.update()
+            if executor:
+                _through(executor, work, todo)
+            else:
+                _here(work, todo, threads)
         finally:
             if kept:
                 kept.close()
@@ -113,7 +121,7 @@ def thread_count(workers: int | None) -> int:
 def measure(scenario: Scenario, metrics: Sequence[str], length: int | None = None, stop: Event | None = None) -> Row:
     """Run one scenario and read the metrics straight from the engine's tables, without a Result around them.
 
-    `length` in simulated ns ends the run (None: the last job does); `stop` ends it from another thread.
+    `length` in simulated ns ends the run (None: the last job does). Raises Cancelled if `stop` ended it before.
 
     >>> from iosched import Machine, workloads
     >>> measure(Scenario(Machine(scheduler="noop"), [workloads.dd(count=10)]), ["operations", "idles_per_op"])
@@ -124,73 +132,80 @@ def measure(scenario: Scenario, metrics: Sequence[str], length: int | None = Non
     why = c.STOP_BUDGET
     while why == c.STOP_BUDGET and not (stop is not None and stop.is_set()):
         why = run(s, stop_at, CHUNK_EVENTS)
+    if why == c.STOP_BUDGET:
+        raise Cancelled("the sweep was stopped before its last point.")
     if why == c.STOP_STUCK:
         raise ScenarioError("scenario: it can never make progress; give at least one task something to do.")
     check_laws(s, why)
     return [METRICS[name](scenario, s) for name in metrics]
 
 
-def _here(
-    scenarios: Sequence[Scenario], todo: list[int], metrics: list[str], length: int | None, stop: Event, threads: int
-) -> Iterator[tuple[int, Row]]:
-    """On threads of this process. An error or an interrupt ends the running points early."""
+@dataclass(frozen=True)
+class _Work:
+    """What all points have in common, and what is called with each that is done."""
+
+    scenarios: Sequence[Scenario]
+    metrics: list[str]
+    length: int | None
+    stop: Event
+    done: Callable[[int, Row], None]
+
+
+def _here(work: _Work, todo: list[int], threads: int) -> None:
+    """On threads of this process. An error or an interrupt ends the running points early; finished ones count."""
     with ThreadPoolExecutor(threads, thread_name_prefix="iosched-sweep") as pool:
-        futures = {pool.submit(measure, scenarios[i], metrics, length, stop): i for i in todo}
+        futures = {pool.submit(measure, work.scenarios[i], work.metrics, work.length, work.stop): i for i in todo}
         try:
-            for future in as_completed(futures):
+            for future in as_completed(list(futures)):
                 row = future.result()
-                if stop.is_set():
-                    raise Cancelled("the sweep was stopped before its last point.")
-                yield futures.pop(future), row
+                work.done(futures.pop(future), row)
         except BaseException:
-            stop.set()
+            work.stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
+            for future, i in futures.items():
+                if not future.cancelled() and future.exception() is None:
+                    work.done(i, future.result())
             raise
 
 
-def _through(
-    executor: Executor, scenarios: Sequence[Scenario], todo: list[int], metrics: list[str], length: int | None,
-    stop: Event,
-) -> Iterator[tuple[int, Row]]:  # fmt: skip
+def _through(executor: Executor, work: _Work, todo: list[int]) -> None:
     """On an executor's workers, in batches; where the executor itself is lost, the rest is done here."""
     size = max(1, min(LARGEST_BATCH, len(todo) // 32))
-    batches = [todo[k : k + size] for k in range(0, len(todo), size)]
-    attempts: dict[Future, tuple[list[int], int]] = {}
+    sent: dict[Future, tuple[list[int], int]] = {}
 
     def send(batch: list[int], attempt: int) -> None:
-        future = executor.submit(measure_batch, code_hash(), [scenarios[i] for i in batch], metrics, length)
-        attempts[future] = batch, attempt
+        scenarios = [work.scenarios[i] for i in batch]
+        sent[executor.submit(measure_batch, code_hash(), scenarios, work.metrics, work.length)] = batch, attempt
 
     try:
-        for batch in batches:
-            send(batch, 1)
-        while attempts:
-            for future in as_completed(list(attempts)):
-                batch, attempt = attempts.pop(future)
-                if stop.is_set():
-                    raise Cancelled("the sweep was stopped before its last point.")
+        for k in range(0, len(todo), size):
+            send(todo[k : k + size], 1)
+        while sent:
+            finished, _ = wait(sent, timeout=LOOK_S, return_when=FIRST_COMPLETED)
+            if work.stop.is_set():
+                raise Cancelled("the sweep was stopped before its last point.")
+            for future in finished:
+                batch, attempt = sent.pop(future)
                 try:
                     rows = future.result()
-                except (ScenarioError, EngineError):
-                    raise
+                except BrokenExecutor:
+                    _here(work, batch, thread_count(None))
                 except Exception as error:
                     if not _lost(error) or attempt == ATTEMPTS:
                         raise
-                    if isinstance(error, BrokenExecutor):
-                        yield from _here(scenarios, batch, metrics, length, stop, thread_count(None))
-                    else:
-                        send(batch, attempt + 1)
-                    continue
-                yield from zip(batch, rows)
+                    send(batch, attempt + 1)
+                else:
+                    for i, row in zip(batch, rows):
+                        work.done(i, row)
     except BaseException:
-        for future in attempts:
+        for future in sent:
             future.cancel()
         raise
 
 
 def _lost(error: Exception) -> bool:
     """Did a worker go, and not the work fail? Dask's KilledWorker is known by its name: Dask need not be there."""
-    return isinstance(error, (BrokenExecutor, CancelledError, ConnectionError)) or type(error).__name__ in (
+    return isinstance(error, (CancelledError, ConnectionError)) or type(error).__name__ in (
         "KilledWorker",
         "FutureCancelledError",
         "CommClosedError",

@@ -1,6 +1,6 @@
 """The tables of a run, allocated and empty.
 
-`State` holds one NumPy recarray a table (columns in `tables.py`); its rows are read and written by name, by compiled
+`State` holds one `rows.Table` a table (columns in `tables.py`); its rows are read and written by name, by compiled
 code, by the same code as plain Python, and by tests and results.
 """
 
@@ -12,8 +12,10 @@ import numpy as np
 
 from ..schedulers import bfq_tables, cfq_state, deadline, kyber
 from .codes import HISTOGRAM_BINS, IDLE_REASONS, NEVER, NONE, TIMERS_PER_DEVICE
+from .rows import Table, row_dtype
 from .tables import TABLES
 
+ROWS = {name: row_dtype(columns) for name, columns in TABLES.items()}
 # trace rows that are kept free, since one event may touch every request and submit a turn's bios
 TRACE_MARGIN, TRACE_ROWS_A_REQUEST = 8192, 8
 
@@ -39,8 +41,8 @@ class State:
 
 
 def table(name: str, rows: int) -> np.ndarray:
-    """A zeroed table of at least one row; a recarray, so that rows have attributes without Numba too."""
-    return np.zeros(max(rows, 1), TABLES[name]).view(np.recarray)
+    """A zeroed table of at least one row, whose rows have attributes without Numba too."""
+    return np.zeros(max(rows, 1), ROWS[name]).view(Table)
 
 
 def allocate(*, ops: np.ndarray, steps: np.ndarray, **sizes: int) -> State:
@@ -53,11 +55,9 @@ def allocate(*, ops: np.ndarray, steps: np.ndarray, **sizes: int) -> State:
         empty = empty_state(**sizes)
         tables = {name: getattr(empty, name) for name in TABLES}
     else:
-        content, shapes = _kept_empty_state(**sizes)
+        content, places = _kept_empty_state(**sizes)
         content = content.copy()
-        tables = {
-            name: np.ndarray.__new__(np.recarray, *shape[:2], content, shape[2]) for name, shape in shapes.items()
-        }
+        tables = {name: Table(rows, ROWS[name], content, at) for name, (rows, at) in places.items()}
     return State(tables | {"ops": ops, "steps": steps})
 
 
@@ -183,13 +183,13 @@ def empty_state(
 
 
 @lru_cache(maxsize=4)
-def _kept_empty_state(**sizes: int) -> tuple[np.ndarray, dict[str, tuple[int, np.dtype, int]]]:
-    """The bytes of all empty tables one after the other, and of each its rows, their type, and where it begins."""
+def _kept_empty_state(**sizes: int) -> tuple[np.ndarray, dict[str, tuple[int, int]]]:
+    """The bytes of all empty tables one after the other, and of each how many rows it has and where it begins."""
     empty = empty_state(**sizes)
     tables = {name: getattr(empty, name) for name in TABLES}
     begins = np.cumsum([0, *(one.nbytes for one in tables.values())])
-    shapes = {name: (len(one), one.dtype, int(begin)) for (name, one), begin in zip(tables.items(), begins)}
-    return np.concatenate([one.view(np.uint8).ravel() for one in tables.values()]), shapes
+    places = {name: (len(one), int(begin)) for (name, one), begin in zip(tables.items(), begins)}
+    return np.concatenate([one.view(np.uint8, np.ndarray).ravel() for one in tables.values()]), places
 
 
 LIST_COLUMNS = {
