@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 SERVICE_S = 100e-6
 ARRIVALS, FIRST, END = 500, 100, 440  # of a replication, and which of them count
 REPLICATIONS = 120
+SEED = 2026
 LEVEL = 0.99
 FREE = Host(request_us=0, request_mq_us=0, wakeup_us=0, raw_us=0, read_us=0, copy_us=0, cpus=0)
 NS = 1e-9
@@ -201,7 +202,7 @@ def priorities(load: float, n: int, seed: int) -> list[Check]:
 def repair(jobs: int, servers: int, n: int, seed: int) -> list[Check]:
     """The machine repairman: closed processes that think a constant time and one queue for `servers` exponential
     servers; its mean values do not depend on how think times are distributed."""
-    think, runtime = 5 * SERVICE_S, 2.0
+    think, runtime = 5 * SERVICE_S, 10.0
     machine = machine_of(exponential(SERVICE_S * 1e6, servers=servers))
     job = fio("randread", direct=True, thinktime_us=think * 1e6, runtime=runtime, numjobs=jobs)
 
@@ -234,7 +235,7 @@ LAWS: tuple[Callable[[int, int], list[Check]], ...] = (
 )
 
 
-def checks(replications: int = REPLICATIONS, seed: int = 2026) -> list[Check]:
+def checks(replications: int = REPLICATIONS, seed: int = SEED) -> list[Check]:
     """Every law, each with replications and a seed of its own."""
     return [check for k, law in enumerate(LAWS) for check in law(replications, seed + k)]
 

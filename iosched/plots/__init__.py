@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .base import Picture, quantity, save
 from .budget import time_budget
-from .comparison import reproduction, validation_scatter
+from .comparison import reproduction, theory, validation_scatter
 from .curves import grid_heatmap, knob_curve
 from .operation import Lanes, cooperation, lanes, timeline, timelines, typical_operation
 from .throughput import course, rates, rules
@@ -27,6 +27,7 @@ __all__ = [
     "reproduction",
     "rules",
     "save",
+    "theory",
     "time_budget",
     "timeline",
     "timelines",
