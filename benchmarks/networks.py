@@ -2,8 +2,8 @@
 
 The closed network: JOBS that think a constant time, one queue, one exponential server. Thread 0: dd writes and waits,
 jbd2 writes the log and the commit block, one device; CFQ keeps the device idle for jbd2 after its commit, while dd's
-next write waits (dd may not preempt), and jbd2 preempts at once when it is dd that is waited for. Its CPU gaps are those
-of iosched's own run, so that all tools must come to the same time a write. Each function takes a number of requests and
+next write waits (dd may not preempt), and jbd2 preempts at once when it is dd that is waited for. Its CPU gaps are
+those of iosched's host, so all tools must come to the same time a write. Each function takes a number of requests and
 returns (requests served, simulated seconds).
 """
 
@@ -64,7 +64,7 @@ def heapq_closed(n: int) -> tuple[int, float]:
 
 
 class Anticipation:
-    """CFQ's rule in small: one device, two queues, an idle window after each completion."""
+    """The idle rule and nothing else: one device, two queues, an idle window after each completion."""
 
     def __init__(self, schedule: Callable) -> None:
         self.schedule = schedule  # (delay, function, argument)
@@ -104,7 +104,7 @@ class Anticipation:
             self.idling_for = None
 
 
-def heapq_thread0(n: int) -> tuple[int, float]:
+def _run(system_of: Callable, n: int) -> tuple[int, float]:
     heap: list = []
     order = itertools.count()
     now = 0.0
@@ -112,12 +112,22 @@ def heapq_thread0(n: int) -> tuple[int, float]:
     def schedule(delay: float, function: Callable, argument: object) -> None:
         heapq.heappush(heap, (now + delay, next(order), function, argument))
 
-    system = Anticipation(schedule)
+    system = system_of(schedule, lambda: now)
     system.submit(DATA)
     while system.served < n:
         now, _, function, argument = heapq.heappop(heap)
         function(argument)
     return system.served, now
+
+
+def heapq_idle_rule(n: int) -> tuple[int, float]:
+    return _run(lambda schedule, _: Anticipation(schedule), n)
+
+
+def heapq_thread0(n: int) -> tuple[int, float]:
+    from cfq_in_python import Cfq
+
+    return _run(Cfq, n)
 
 
 # --- SimPy -----------------------------------------------------------------------------------------------------------
@@ -149,7 +159,7 @@ def simpy_closed(n: int) -> tuple[int, float]:
     return served, env.now
 
 
-def simpy_thread0(n: int) -> tuple[int, float]:
+def simpy_idle_rule(n: int) -> tuple[int, float]:
     import simpy
 
     env = simpy.Environment()
@@ -203,10 +213,35 @@ def simpy_thread0(n: int) -> tuple[int, float]:
     return served, env.now
 
 
+def simpy_thread0(n: int) -> tuple[int, float]:
+    """The scheduler of the plain Python model, with SimPy's processes around it."""
+    import simpy
+    from cfq_in_python import Cfq
+
+    env = simpy.Environment()
+    done = env.event()
+
+    def after(delay, function, argument):
+        yield env.timeout(delay)
+        function(argument)
+        if system.served == n and not done.triggered:
+            done.succeed()
+
+    def schedule(delay: float, function: Callable, argument: object) -> None:
+        env.process(after(delay, function, argument))
+
+    system = Cfq(schedule, lambda: env.now)
+    system.submit(DATA)
+    env.run(done)
+    return system.served, env.now
+
+
 # --- Ciw: networks of queues only, so the idle window is a station of the chain ---------------------------------------
 
 
-def _ciw(stations: list, routing: list, population: int, requests_at: set[int], n: int, rate: float) -> tuple[int, float]:
+def _ciw(
+    stations: list, routing: list, population: int, requests_at: set[int], n: int, rate: float
+) -> tuple[int, float]:
     import ciw
 
     none = [None] * (len(stations) - 1)
@@ -270,6 +305,16 @@ def iosched_thread0(n: int) -> tuple[int, float]:
 
 NETWORKS: dict[str, dict[str, Callable[[int], tuple[int, float]]]] = {
     "closed network": {"SimPy": simpy_closed, "Ciw": ciw_closed, "heapq": heapq_closed, "iosched": iosched_closed},
-    "thread 0": {"SimPy": simpy_thread0, "Ciw": ciw_thread0, "heapq": heapq_thread0, "iosched": iosched_thread0},
+    "thread 0": {"SimPy": simpy_thread0, "heapq": heapq_thread0, "iosched": iosched_thread0},
+    "thread 0, idle rule alone": {
+        "SimPy": simpy_idle_rule,
+        "Ciw": ciw_thread0,
+        "heapq": heapq_idle_rule,
+        "iosched": iosched_thread0,
+    },
 }
-THEORY = {"closed network": theory_closed, "thread 0": theory_thread0}
+
+
+def theory(network: str) -> float:
+    """Requests a second of simulated time that every tool must come to."""
+    return theory_closed() if network == "closed network" else theory_thread0()
