@@ -1,6 +1,7 @@
 """`make peers`: iosched beside SimPy, Ciw, plain Python and C, in one run; table and figure into reports/.
 
-Each measurement is a process of its own, so that its peak memory is its own. A tool stops growing where its next size
+Each measurement is a process of its own, so that its peak memory is its own (and this one stays small until the end: a
+child's peak counts what it had from its parent). A tool stops growing where its next size
 would take longer than `LONGEST` seconds. Every tool must come to the rate that theory gives, within 2 %.
 """
 
@@ -15,9 +16,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
 from networks import JOBS, NETWORKS, theory
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 HERE = Path(__file__).resolve().parent
 SIZES = (10**3, 10**4, 10**5, 10**6, 10**7)
@@ -64,7 +68,7 @@ def compiled(folder: Path) -> dict[str, Path]:
     return programs
 
 
-def compare() -> pd.DataFrame:
+def compare() -> list[dict]:
     """One row a network, tool and size: requests a CPU-second, peak memory, and the rate over theory's."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
@@ -86,11 +90,13 @@ def compare() -> pd.DataFrame:
                     )
                     if found["cpu_s"] * 10 > LONGEST:
                         break
-    return pd.DataFrame(rows)
+    return rows
 
 
 def summary(frame: pd.DataFrame) -> pd.DataFrame:
     """Each tool at its largest size, and how many times quicker iosched is at its own."""
+    import pandas as pd
+
     rows = []
     for (network, tool), of in frame.groupby(["network", "tool"], sort=False):
         last = of.iloc[-1]
@@ -144,10 +150,11 @@ def main() -> int:
         return 0
     reports = Path(sys.argv[1]) if len(sys.argv) == 2 else HERE.parent / "reports"
     reports.mkdir(parents=True, exist_ok=True)
-    from iosched.engine.warm import warm_up
+    subprocess.run([sys.executable, "-c", "from iosched.engine.warm import warm_up; warm_up()"], check=True)
+    rows = compare()
+    import pandas as pd
 
-    warm_up()
-    frame = compare()
+    frame = pd.DataFrame(rows)
     table = summary(frame)
     frame.to_csv(reports / "peers.csv", index=False)
     text = table.to_string(index=False)
