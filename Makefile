@@ -3,12 +3,13 @@
 #   make test        lint, then the tests
 #   make lab         JupyterLab on the notebooks
 #   make bench       how fast the engine is here
+#   make validate    VALIDATION.md from all data
 # make help lists the others. PYTHON=/path/to/python3.12 chooses the interpreter.
 
 VENV := .venv
 PY := $(VENV)/bin/python
 BASE := $(VENV)/.installed-base# the package and what it needs to run
-FULL := $(VENV)/.installed-full# and the notebook and test extras
+FULL := $(VENV)/.installed-full# and every extra
 PYTHON ?=
 CANDIDATES := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
 JOBS ?= 2
@@ -17,17 +18,20 @@ export PYTHONUNBUFFERED := 1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help env env-full reproduce test lint format sync lab bench lock clean
+.PHONY: help env env-full reproduce validate test lint format sync lab bench peers planted-bugs lock clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 env: $(BASE) ## .venv with the package and what it needs to run
 
-env-full: $(FULL) ## the same with the notebook and test extras
+env-full: $(FULL) ## the same with every extra
 
 reproduce: $(BASE) ## the reproduction table of every thread; figures go to reports/
 	$(VENV)/bin/iosched reproduce --out reports
+
+validate: $(BASE) ## VALIDATION.md and its figures, from all data (minutes)
+	$(VENV)/bin/iosched validate
 
 test: lint ## lint, then the tests (JOBS=2 at a time)
 	$(PY) -m pytest -n $(JOBS)
@@ -49,6 +53,12 @@ lab: $(FULL) ## JupyterLab on the notebooks
 
 bench: $(BASE) ## how fast the engine is here
 	$(PY) -m iosched.bench
+
+peers: $(FULL) ## beside SimPy, Ciw, plain Python and C, in one run; reports/peers.txt and .png (ten minutes)
+	$(PY) benchmarks/peers.py
+
+planted-bugs: $(FULL) ## small wrong changes that the tests must notice; docs/planted-bugs.md (minutes)
+	$(PY) benchmarks/planted_bugs.py
 
 lock: $(FULL) ## renew requirements.lock from pyproject.toml
 	$(PY) -m pip install uv
@@ -75,8 +85,8 @@ $(BASE): pyproject.toml requirements.lock | $(PY)
 	@touch $@
 
 $(FULL): pyproject.toml requirements.lock | $(PY)
-	@echo "Installing iosched with its notebook and test extras into $(VENV) (a minute or two the first time)"
-	$(PY) -m pip install -c requirements.lock -e '.[notebook,test]'
+	@echo "Installing iosched with every extra into $(VENV) (a minute or two the first time)"
+	$(PY) -m pip install -c requirements.lock -e '.[notebook,test,cluster,sensitivity,xarray,bench]'
 	@touch $(BASE) $@
 
 # The first interpreter that runs, is of a supported version and can make an environment.

@@ -1,4 +1,4 @@
-"""The command line: `iosched reproduce`, `iosched run`, `iosched validate`, `iosched fit-hosts`."""
+"""The command line: `iosched reproduce`, `run`, `sweep`, `validate`, `fit-hosts`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 
 from . import __version__
 from .errors import EngineError, ScenarioError
+
+DEFAULT_METRICS = ("time_per_op_s", "bytes_per_s", "idles_per_op")  # as in sweeps, which is loaded when it is used
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -42,7 +44,8 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
     p = commands.add_parser("reproduce", help="the reproduction table of a thread, or of all")
-    p.add_argument("thread", nargs="?", help="dsync, dbench or nfs; all threads without it")
+    p.add_argument("thread", nargs="?", help="dsync, dbench, writeback, io-latency or nfs; all threads without it")
+    p.add_argument("--all", action="store_true", help="the status of every claim of every thread, modelled or not")
     p.add_argument("--json", action="store_true", help="one JSON object a claim, one a line")
     p.add_argument("--out", metavar="DIR", help="also write tables and figures there")
     p.set_defaults(run=reproduce_command)
@@ -58,8 +61,21 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--fio-latency", action="store_true", help="also fio's latency buckets and percentiles of every job")
     p.set_defaults(run=run_command)
 
+    p = commands.add_parser("sweep", help="a scenario.toml over grids of its fields, as CSV")
+    p.add_argument("file", metavar="FILE.toml")
+    p.add_argument("over", nargs="+", metavar="FIELD=VALUES", help="0,4,8 or whole numbers first:last:step")
+    p.add_argument("--metrics", default=",".join(DEFAULT_METRICS), help="comma-separated (%(default)s)")
+    p.add_argument("--replications", type=int, default=1, metavar="N", help="runs of each point, own seeds")
+    p.add_argument("--seed", type=int, default=0, help="where those seeds come from")
+    p.add_argument("--until", type=float, metavar="SECONDS", help="end every run after so much simulated time")
+    p.add_argument("--cache", metavar="DIR", help="keep results there, and go on from what is there")
+    p.set_defaults(run=sweep_command)
+
     p = commands.add_parser("validate", help="hold the simulator against measurements")
-    kinds = p.add_subparsers(required=True, metavar="KIND")
+    p.add_argument("--out", metavar="DIR", help="where VALIDATION.md and docs/validation go (the checkout's root)")
+    p.add_argument("--check", action="store_true", help="only say whether the page there is of this code and data")
+    p.set_defaults(run=validation_command)
+    kinds = p.add_subparsers(metavar="KIND", description="without one: build VALIDATION.md from all data")
     k = kinds.add_parser("kernel", help="a CSV table of real-kernel runs (columns of data/kernel/)")
     k.add_argument("file", metavar="FILE.csv")
     k.add_argument("--kernel", metavar="VERSION", help="only runs of kernels whose version begins so, such as 4.19")
@@ -80,6 +96,8 @@ def reproduce_command(args: argparse.Namespace) -> int:
     from . import threads
     from .engine.warm import warm_up
 
+    if args.all and args.thread:
+        raise ScenarioError(f"--all: it shows every thread; leave {args.thread!r} out, or --all.")
     names = [args.thread] if args.thread else list(threads.THREADS)
     outcomes: list[threads.Outcome] = []
     total = sum(len(threads.claims(name)) for name in names)
@@ -89,11 +107,14 @@ def reproduce_command(args: argparse.Namespace) -> int:
             outcomes += threads.reproduce(name, on_claim=lambda _: bar.update())
     if args.out:
         write_reports(Path(args.out), names, outcomes, quiet=args.json)
-    if args.json:
-        for outcome in outcomes:
-            print(json.dumps(outcome.as_json()))
+    if args.all:
+        from . import ledger
+
+        entries = ledger.ledger(outcomes)
+        lines = [json.dumps(entry.as_json()) for entry in entries] if args.json else [ledger.text(entries)]
     else:
-        print(threads.text(outcomes))
+        lines = [json.dumps(outcome.as_json()) for outcome in outcomes] if args.json else [threads.text(outcomes)]
+    print("\n".join(lines))
     return 0
 
 
@@ -150,6 +171,74 @@ def run_command(args: argparse.Namespace) -> int:
         )
     else:
         print(*[result, *views.values()], sep="\n\n")
+    return 0
+
+
+def sweep_command(args: argparse.Namespace) -> int:
+    """`iosched sweep scenario.toml FIELD=VALUES ...`."""
+    from .engine.warm import warm_up
+    from .scenario_file import read_scenario
+    from .sweeps import sweep
+
+    scenario = read_scenario(args.file)
+    over = dict(_axis(text) for text in args.over)
+    warm_up()
+    frame = sweep(
+        scenario.machine,
+        scenario.jobs,
+        over,
+        metrics=args.metrics.split(","),
+        replications=args.replications,
+        seed=args.seed,
+        until=args.until,
+        cache=args.cache or False,
+        progress=sys.stderr.isatty(),
+    )
+    frame.to_csv(sys.stdout, index=False, lineterminator="\n")
+    return 0
+
+
+def _axis(text: str) -> tuple[str, list]:
+    """FIELD=a,b,c or FIELD=first:last[:step] as (field, values)."""
+    field, _, values = text.partition("=")
+    if not values:
+        raise ScenarioError(f"FIELD=VALUES: {text!r} is not allowed; give such as scheduler.slice_idle=0,4,8.")
+    try:
+        first, last, *step = (int(one) for one in values.split(":"))
+        return field, list(range(first, last + 1, *step))
+    except (TypeError, ValueError):
+        return field, [_value(field, one) for one in values.split(",")]
+
+
+def _value(field: str, text: str) -> object:
+    """A number or a truth value where it is one; whole parts and versions stay texts ("4.10" is no number)."""
+    if "." not in field:
+        return text
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
+def validation_command(args: argparse.Namespace) -> int:
+    """`iosched validate`: VALIDATION.md, its figures and the results they stand on."""
+    from . import validation
+    from .data import data_file
+    from .engine.warm import warm_up
+    from .validation_page import FOLDER, write
+
+    root = Path(args.out) if args.out else data_file("claims.csv").parent.parent
+    if args.check:
+        said = validation.stale(validation.read(root / FOLDER))
+        if said:
+            raise ScenarioError(said)
+        print("VALIDATION.md is of this code and these data.")
+        return 0
+    warm_up()
+    written = write(validation.collect(progress=sys.stderr.isatty()), root)
+    print(f"wrote {', '.join(path.name for path in written)} below {root}{os.sep}")
     return 0
 
 

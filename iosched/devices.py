@@ -109,6 +109,15 @@ class SSD(ConstantTime):
         return self.servers * self.program_kb * 1024 / self.write_MBs
 
 
+@named
+@dataclass(frozen=True)
+class Exponential(ConstantTime):
+    """A device whose commands take exponential times with mean `completion_us`, drawn from `seed`; flushes take
+    `flush_us`. With one server it is the M of queueing theory, which its textbook formulas can be held against."""
+
+    seed: int = knob(1, "of the drawn times", "", 1, 2**31 - 57, integer=True)
+
+
 MOST_ZONES = 64
 FOREVER_US = 1e9
 
@@ -151,6 +160,7 @@ class Disk(ConstantTime):
     capacity_GB: float = knob(500.0, "size", "10^9 bytes", 0.05, 100_000)
     rpm: float = knob(7200.0, "turns a minute; 0: no moving parts", "1/min", 0, 60_000, slider=(4200, 15000))
     rotation: str = knob("angle", "how long the platter takes: by its angle, or drawn", choices=("angle", "drawn"))
+    seed: int = knob(1, "of the drawn delays", "", 1, 2**31 - 57, integer=True)
     seek_settle_ms: float = knob(2.8, "of the shortest seek", "ms", 0, 1000)
     seek_root_ms: float = knob(17.2, "times the square root of the distance (1: the whole way)", "ms", 0, 1000)
     seek_linear_ms: float = knob(0.0, "times the distance", "ms", 0, 1000)
@@ -294,6 +304,15 @@ def single(completion_us: float = 100.0, queue_depth: int = 32, **options: objec
     1
     """
     return _build(ConstantTime, completion_us=completion_us, queue_depth=queue_depth, servers=1, **options)
+
+
+def exponential(completion_us: float = 100.0, servers: int = 1, **options: object) -> Exponential:
+    """`servers` servers with exponential times of mean `completion_us`. Options as `Exponential`.
+
+    >>> exponential(seed=7).servers
+    1
+    """
+    return _build(Exponential, completion_us=completion_us, servers=servers, **options)
 
 
 def sata(**options: object) -> Channels:
@@ -453,6 +472,8 @@ __all__ = [
     "ConstantTime",
     "Disk",
     "SSD",
+    "Exponential",
+    "exponential",
     "hdd_model",
     "hitachi_7k750",
     "m4_ssd",

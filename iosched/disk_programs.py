@@ -29,7 +29,7 @@ def fill_disk(s: State, d: int, device: Disk) -> None:
     k = s.disks[d]
     k.turn_ns = round(device.turn_s * c.SEC)
     k.drawn_delay = int(device.rotation == "drawn")
-    k.generator = 1
+    k.generator = device.seed
     k.settle_ns, k.root_ns, k.linear_ns = (
         round(ms * c.MSEC) for ms in (device.seek_settle_ms, device.seek_root_ms, device.seek_linear_ms)
     )

@@ -131,6 +131,8 @@ class Fio:
 
     def expanded(self) -> tuple[Fio, ...]:
         """One job a process, with places of its own."""
+        if self.numjobs == 1:
+            return (self,)
         return tuple(replace(self, numjobs=1, seed=self.seed + k) for k in range(self.numjobs))
 
 

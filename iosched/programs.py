@@ -14,13 +14,15 @@ import numpy as np
 
 from .cgroups import parent_of
 from .controller_programs import cost_models, fill_controllers
-from .devices import SSD, Channels, Disk
+from .devices import SSD, Channels, Disk, Exponential
 from .disk_programs import device_rows, fill_disk, fill_ssd
 from .engine import codes as c
 from .engine.clock import schedule
 from .engine.loop import run
-from .engine.state import State, allocate
-from .engine.tables import OP, STEP
+from .engine.platter import MODULUS
+from .engine.rows import Table
+from .engine.state import ROWS, State, allocate
+from .engine.tables import STEP
 from .errors import ScenarioError
 from .filesystems import XFS, Ext4, Raw
 from .fio_programs import fill_streams, fio_program, slots_of
@@ -73,7 +75,7 @@ def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
     flushers = flusher_groups(scenario)
     programs += [flusher_program() for _ in flushers]
     starts = np.cumsum([0] + [len(p) for p in programs])
-    ops = np.array([op for program in programs for op in program], dtype=OP).view(np.recarray)
+    ops = np.array([op for program in programs for op in program], dtype=ROWS["ops"]).view(Table)
     nr_requests, n_requests = request_limits(machine, len(programs))
     s = allocate(
         n_devices=1 if machine.volume is None else machine.volume.disks,
@@ -348,6 +350,8 @@ def fill_device(s: State, d: int, machine: Machine, nr_requests: int) -> None:
         fill_disk(s, d, device)
     elif isinstance(device, SSD):
         fill_ssd(s, device)
+    elif isinstance(device, Exponential):  # spread out, since the generator's first numbers follow a small seed
+        dev.generator = int(np.random.SeedSequence(device.seed).generate_state(1)[0]) % (MODULUS - 1) + 1
     dev.flush_ns = dev.completion_ns if device.flush_us is None else round(device.flush_us * c.USEC)
     dev.write_cache = int(device.write_cache)
     dev.fua = int(device.fua)
@@ -561,7 +565,7 @@ def place_program(s: State, starts: np.ndarray, i: int, partition: int = 0) -> i
     returns its first row."""
     ops = s.ops[starts[i] : starts[i + 1]]
     ops.a[ops.code == c.OP_READ_BLOCK] += partition
-    jumps = np.isin(ops.code, (c.OP_LOOP, c.OP_JUMP))
+    jumps = (ops.code == c.OP_LOOP) | (ops.code == c.OP_JUMP)
     ops.a[jumps] += starts[i]
     return int(starts[i])
 

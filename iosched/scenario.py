@@ -9,7 +9,7 @@ from typing import Any
 
 from . import schedulers
 from .cgroups import Cgroups
-from .devices import ConstantTime, null
+from .devices import SSD, ConstantTime, null
 from .errors import ScenarioError, number, unknown
 from .filesystems import XFS, Ext4, Raw, filesystem
 from .host import Host, fitted_host
@@ -79,7 +79,9 @@ class Machine:
         if self.volume is not None and not isinstance(self.volume, Volume):
             raise ScenarioError(f"volume: {self.volume!r} is not a volume; give an iosched.Volume, or None.")
         if self.volume is not None and isinstance(self.device, SSD):
-            raise ScenarioError("volume: it is modelled for disks and channels, not for an SSD with dies; give volume=None.")
+            raise ScenarioError(
+                "volume: it is modelled for disks and channels, not for an SSD with dies; give volume=None."
+            )
         if self.io_cost is not None:
             self._check_io_cost(kernel)
         if self.nr_requests is not None:

@@ -98,7 +98,7 @@ def _machine(fields: dict[str, Any]) -> Machine:
 
 def _device(fields: dict[str, Any]) -> devices.ConstantTime:
     """null_blk, or what `kind` says."""
-    names = "null single sata nvme wd5000lplx st500lm012 m4_ssd hdd_model simblk_disk"
+    names = "null single exponential sata nvme wd5000lplx st500lm012 m4_ssd hdd_model simblk_disk"
     names += " samsung_970_pro plextor_m5s hitachi_7k750"
     kinds = {name: getattr(devices, name) for name in names.split()} | {"disk": devices.Disk, "ssd": devices.SSD}
     kind = fields.get("kind", "null")

@@ -2,15 +2,18 @@
 
 A device has `servers` servers (channels) and room for `depth` commands (NCQ depth, hardware tags). null_blk serves
 every command at once (servers = depth); a single server takes them one by one in the order of arrival. A command takes
-a fixed time, and moving its data where the channel has a bandwidth. A disk (`engine/disk.py`) and an SSD
-(`engine/ssd.py`) have a time of their own for each.
+a fixed time or an exponential one, and moving its data where the channel has a bandwidth. A disk (`engine/disk.py`) and
+an SSD (`engine/ssd.py`) have a time of their own for each.
 """
+
+import math
 
 from . import disk, ssd
 from .clock import schedule
 from .codes import E_DEPTH, EV_COMPLETE, FLUSH, NONE
 from .jit import jit
 from .lists import pop_front, push_back
+from .platter import MODULUS, MULTIPLIER
 
 
 @jit
@@ -20,6 +23,9 @@ def service_time(s, ri):
     dev = s.devices[r.dev]
     if r.op == FLUSH:
         return dev.flush_ns
+    if dev.generator != 0:
+        dev.generator = dev.generator * MULTIPLIER % MODULUS
+        return round(-dev.completion_ns * math.log(dev.generator / MODULUS))
     return dev.completion_ns + r.nr * dev.sector_ps // 1000
 
 

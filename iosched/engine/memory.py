@@ -2,7 +2,7 @@
 
 Handing some thirty record arrays to every compiled function means more than two hundred arguments a call; that cost
 70 s of compile time and most of the run time. Here `s` is the address of a row of addresses, `s.requests` loads one of
-them, and `s.requests[i]` is a reference to a row. The same expressions work on the recarrays of `state.State`, so the
+them, and `s.requests[i]` is a reference to a row. The same expressions work on the tables of `state.State`, so the
 same sources run as plain Python.
 """
 

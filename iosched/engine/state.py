@@ -1,17 +1,21 @@
 """The tables of a run, allocated and empty.
 
-`State` holds one NumPy recarray a table (columns in `tables.py`); its rows are read and written by name, by compiled
+`State` holds one `rows.Table` a table (columns in `tables.py`); its rows are read and written by name, by compiled
 code, by the same code as plain Python, and by tests and results.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from ..schedulers import bfq_tables, cfq_state, deadline, kyber
 from .codes import HISTOGRAM_BINS, IDLE_REASONS, NEVER, NONE, TIMERS_PER_DEVICE
+from .rows import Table, row_dtype
 from .tables import TABLES
 
+ROWS = {name: row_dtype(columns) for name, columns in TABLES.items()}
 # trace rows that are kept free, since one event may touch every request and submit a turn's bios
 TRACE_MARGIN, TRACE_ROWS_A_REQUEST = 8192, 8
 
@@ -37,16 +41,30 @@ class State:
 
 
 def table(name: str, rows: int) -> np.ndarray:
-    """A zeroed table of at least one row; a recarray, so that rows have attributes without Numba too."""
-    return np.zeros(max(rows, 1), TABLES[name]).view(np.recarray)
+    """A zeroed table of at least one row, whose rows have attributes without Numba too."""
+    return np.zeros(max(rows, 1), ROWS[name]).view(Table)
 
 
-def allocate(
+def allocate(*, ops: np.ndarray, steps: np.ndarray, **sizes: int) -> State:
+    """The tables of a run: `ops` and `steps` as they are, the others empty (`empty_state`).
+
+    Filling them takes longer than a short run does, so scenarios of the same sizes copy them from the last: as bytes,
+    since NumPy copies records field by field.
+    """
+    if sizes["trace_rows"]:
+        empty = empty_state(**sizes)
+        tables = {name: getattr(empty, name) for name in TABLES}
+    else:
+        content, places = _kept_empty_state(**sizes)
+        content = content.copy()
+        tables = {name: Table(rows, ROWS[name], content, at) for name, (rows, at) in places.items()}
+    return State(tables | {"ops": ops, "steps": steps})
+
+
+def empty_state(
     *,
     n_devices: int,
     n_tasks: int,
-    ops: np.ndarray,
-    steps: np.ndarray,
     n_seconds: int,
     n_streams: int,
     n_slots: int,
@@ -163,8 +181,7 @@ def allocate(
         "bfq_async": n_bfq_groups * bfq_tables.ASYNC_SLOTS,
     }
     tables = {name: table(name, n) for name, n in rows.items()}
-    tables["ops"] = ops
-    tables["steps"] = steps
+    tables["ops"], tables["steps"] = table("ops", 0), table("steps", 0)
     tables["lists"] = empty_lists(tables)
     s = State(tables)
     sim = s.sim[0]
@@ -204,6 +221,16 @@ def allocate(
     s.bios.next = np.arange(1, n_bios + 1)
     s.bios.next[-1] = NONE
     return s
+
+
+@lru_cache(maxsize=4)
+def _kept_empty_state(**sizes: int) -> tuple[np.ndarray, dict[str, tuple[int, int]]]:
+    """The bytes of all empty tables one after the other, and of each how many rows it has and where it begins."""
+    empty = empty_state(**sizes)
+    tables = {name: getattr(empty, name) for name in TABLES}
+    begins = np.cumsum([0, *(one.nbytes for one in tables.values())])
+    places = {name: (len(one), int(begin)) for (name, one), begin in zip(tables.items(), begins)}
+    return np.concatenate([one.view(np.uint8, np.ndarray).ravel() for one in tables.values()]), places
 
 
 LIST_COLUMNS = {

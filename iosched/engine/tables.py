@@ -25,7 +25,8 @@ DEVICE = columns(
     "flush_pending_index "
     "flush_running flush_data flush_at_once flush_pending_since fifo dispatch_list server_queue waiters "
     "flush_pending0 flush_pending1 flush_served wbt io_latency latency_timer io_max io_cost locked_until accounted_at "
-    "idle_row idle_since disk ssd flush_exclusive exclusive parked queue_plugs plugged kicked unplug_at unplug_armed head_at "
+    "idle_row idle_since disk ssd flush_exclusive exclusive parked queue_plugs plugged kicked unplug_at unplug_armed "
+    "head_at generator "
     "area_in_system busy_ns held_ns empty_ns served_ns sojourn_ns arrived completed merges "
     "flushes sectors_in sectors_out sectors_read sectors_written read_requests write_requests"
 )

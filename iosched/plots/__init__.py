@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .base import Picture, quantity, save
 from .budget import time_budget
-from .comparison import reproduction, validation_scatter
+from .comparison import reproduction, theory, validation_scatter
 from .curves import grid_heatmap, knob_curve
 from .interleaving import dd_rates, interleaving, stream_lanes
 from .operation import Lanes, cooperation, lanes, timeline, timelines, typical_operation
@@ -31,6 +31,7 @@ __all__ = [
     "rules",
     "save",
     "stream_lanes",
+    "theory",
     "time_budget",
     "timeline",
     "timelines",

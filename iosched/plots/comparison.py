@@ -133,3 +133,36 @@ def validation_scatter(
     upper.set_title(f"{len(rows)} runs: |error| median {median:.2g} %, 95th percentile {p95:.3g} %")
     upper.legend(frameon=False, loc="upper left", ncols=2)
     return figure
+
+
+@styled
+def theory(frame: pd.DataFrame, title: str = "Theory and simulation") -> Picture:
+    """Simulated over theory's value, one line a law, with the confidence interval of the mean.
+
+    `frame` is `theory.table(checks)`: law, quantity, theory, mean, low, high, inside.
+
+    >>> import pandas as pd
+    >>> row = {"law": "M/M/1", "quantity": "wait", "theory": 1.0, "mean": 1.01, "low": 0.9, "high": 1.1, "inside": True}
+    >>> theory(pd.DataFrame([row])).axes[0].get_xlabel()
+    'simulated / theory, with the 99 % confidence interval of the mean'
+    """
+    for name in ("law", "quantity", "theory", "mean", "low", "high", "inside"):
+        if name not in frame:
+            raise unknown("theory: column", name, frame.columns)
+    figure = Picture(figsize=(14, 2 + 0.5 * len(frame)), layout="constrained")
+    ax = figure.add_subplot()
+    ax.axvline(1, color=RED, ls="--", lw=2, label="theory")
+    middle = frame["mean"] / frame.theory
+    for inside, marker, colour in ((True, "o", BLUE), (False, "X", RED)):
+        at = np.flatnonzero(frame.inside == inside)
+        if len(at):
+            ends = [(middle - frame.low / frame.theory)[at], (frame.high / frame.theory - middle)[at]]
+            style = {"fmt": marker, "color": colour, "ms": 11, "lw": 3, "capsize": 5}
+            ax.errorbar(middle[at], at, xerr=ends, label="inside" if inside else "outside", **style)
+    ax.set_yticks(range(len(frame)), [f"{law}: {q}" for law, q in zip(frame.law, frame.quantity)])
+    ax.set_ylim(len(frame) - 0.5, -0.5)
+    ax.set_xlabel("simulated / theory, with the 99 % confidence interval of the mean")
+    ax.set_title(title)
+    ax.grid(axis="y", color=PALE, lw=0.8)
+    ax.legend(frameon=False)
+    return figure

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..devices import SSD, Channels, Disk
+from ..devices import ConstantTime
 from ..errors import ScenarioError
 from ..scenario import Machine, Scenario
 from ..schedulers import BFQ, CFQ
@@ -227,7 +227,7 @@ def _check_scope(machine: Machine, job: Process) -> None:
                 f"dd.count: {job.count} writes dirty more than the {background} bytes from which the flusher writes, "
                 "beyond the closed form; simulate() it, or give less."
             )
-    if isinstance(machine.device, Channels | Disk | SSD):
+    if type(machine.device) is not ConstantTime:
         raise ScenarioError("device: its commands do not all take the same time; simulate() it.")
 
 
