@@ -11,8 +11,7 @@ from .jit import jit, out_of_line
 from .pieces import IN_FLIGHT, MARKED, UPTODATE
 from .places import place_of
 from .pool import wait_list
-from .streams import compute
-from .wakeups import wake_first
+from .wakeups import compute_behind, wake_first
 
 PAGES_A_BURST = 32  # pages that are found, or copied, in one go of the processor
 
@@ -60,7 +59,7 @@ def copy(s, task, page, last):
     t.read_at = min(stop * PAGE, t.read_to)
     if m.copy_ns == 0:
         return False
-    compute(s, task, m.copy_ns * (stop - page))
+    compute_behind(s, task, m.copy_ns * (stop - page))
     return True
 
 
@@ -177,7 +176,7 @@ def send(s, task):
         if t.paid < p + n and m.ahead_ns > 0:
             pages = p + n - max(t.paid, p)
             t.paid = p + n
-            compute(s, task, m.ahead_ns * pages)
+            compute_behind(s, task, m.ahead_ns * pages)
             return False
         d = disk_of(s, m, sector)
         t.reading = m.first_page + p
