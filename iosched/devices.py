@@ -136,7 +136,7 @@ class Disk(ConstantTime):
     first. Writes are acknowledged by the write cache while there is room, with
     `write_cache=False` (hdparm -W0) by the medium. The cache is destaged in pieces when no command has come for
     `destage_quiet_ms`, or when it is more than half full; beside waiting commands its pieces come "last", take part in
-    NCQ's choice as one command more ("equal"), or go "first". A flush is done when the cache is empty; on SATA nothing
+    NCQ's choice as one command more ("equal"), take turns with them ("turns"), or go "first". A flush is done when the cache is empty; on SATA nothing
     else is inside the disk meanwhile. After a read the disk reads on into one of its `segments` until the arm is
     needed.
 

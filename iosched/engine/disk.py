@@ -201,14 +201,14 @@ def cost_of(s, d, row, op):
 
 @jit
 def destages(s, d, ri, n):
-    """Does the piece at node `n` go before the command (or NONE)? Where they take turns, one follows the other. A flush and an aged write that waits for room say
-    yes; without commands a disk whose cache is less than half full waits until it is quiet; beside them it is a
-    matter of rank."""
+    """Does the piece at node `n` go before the command (or NONE)? A flush says yes, and so does an aged write that waits
+    for room, to a command that is not aged itself; without commands a disk whose cache is less than half full waits
+    until it is quiet; beside them it is a matter of rank, or one follows the other where they take turns."""
     k = s.disks[d]
-    if k.rank == TURNS and ri != NONE:
-        return k.wrote_piece == 0
     if k.flush != NONE or k.rank == BEFORE:
         return True
+    if k.rank == TURNS and ri != NONE:
+        return k.wrote_piece == 0
     w = s.lists[k.waiting].head
     if w != NONE and aged(s, d, w >> 1):
         return not aged(s, d, ri)
