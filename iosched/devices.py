@@ -103,6 +103,7 @@ class Disk(ConstantTime):
     write_cache: bool = knob(True, "a volatile write cache (hdparm -W)", sysfs="queue/write_cache")
     fua: bool = knob(False, "FUA writes go past the cache and need no second flush (libata: off)", sysfs="queue/fua")
     flush_queueable: bool = knob(False, "a flush may be inside the disk beside other commands (SATA: not)")
+    scsi: bool = knob(True, "its driver is the SCSI layer (libata), which runs the queue after every command")
     capacity_GB: float = knob(500.0, "size", "10^9 bytes", 0.05, 100_000)
     rpm: float = knob(7200.0, "turns a minute; 0: no moving parts", "1/min", 0, 60_000, slider=(4200, 15000))
     rotation: str = knob("angle", "how long the platter takes: by its angle, or drawn", choices=("angle", "drawn"))
@@ -316,7 +317,7 @@ def m4_ssd(**options: object) -> Disk:
 
 _MODEL = {"seek_settle_ms": 0.5, "seek_root_ms": 14.5, "zones_MBs": 150.0, "heads": 1, "head_switch_ms": 0.0,
           "track_switch_ms": 0.0, "segments": 0, "command_overlap": False, "write_cache": False,
-          "read_grace_us": FOREVER_US, "flush_queueable": True, "capacity_GB": 34.359738368}  # fmt: skip
+          "read_grace_us": FOREVER_US, "flush_queueable": True, "scsi": False, "capacity_GB": 34.359738368}  # fmt: skip
 
 
 def hdd_model(**options: object) -> Disk:

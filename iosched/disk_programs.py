@@ -23,6 +23,7 @@ def fill_disk(s: State, device: Disk) -> None:
     """The disk's row, its zones, and the free list of its cache."""
     s.devices[0].disk = 1
     s.devices[0].flush_exclusive = int(not device.flush_queueable)
+    s.devices[0].scsi = int(device.scsi)
     k = s.disks[0]
     k.turn_ns = round(device.turn_s * c.SEC)
     k.drawn_delay = int(device.rotation == "drawn")

@@ -21,7 +21,7 @@ DEVICE = columns(
     "max_sectors nr_requests tags_used in_flight busy_servers in_system queued run_pending flush_pending_index "
     "flush_running flush_data flush_at_once flush_pending_since fifo dispatch_list server_queue waiters "
     "flush_pending0 flush_pending1 flush_served wbt io_latency latency_timer accounted_at idle_row "
-    "idle_since disk flush_exclusive exclusive "
+    "idle_since disk flush_exclusive exclusive scsi "
     "area_in_system busy_ns held_ns empty_ns served_ns sojourn_ns arrived completed merges "
     "flushes sectors_in sectors_out sectors_read sectors_written read_requests write_requests"
 )
