@@ -23,7 +23,6 @@ def fill_disk(s: State, device: Disk) -> None:
     """The disk's row, its zones, and the free list of its cache."""
     s.devices[0].disk = 1
     s.devices[0].flush_exclusive = int(not device.flush_queueable)
-    s.devices[0].scsi = int(device.scsi)
     k = s.disks[0]
     k.turn_ns = round(device.turn_s * c.SEC)
     k.drawn_delay = int(device.rotation == "drawn")
@@ -50,6 +49,7 @@ def fill_disk(s: State, device: Disk) -> None:
     k.piece_sectors = 2 * device.destage_kb
     k.rank = c.RANKS.index(device.destage)
     k.quiet_ns = round(device.destage_quiet_ms * c.MSEC)
+    k.patience_ns = round(device.destage_turn_ms * c.MSEC)
     k.segments_n, k.segment_sectors = device.segments, 2 * device.segment_kb
     if device.write_cache:
         k.cache_sectors = 2 * device.cache_kb

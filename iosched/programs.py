@@ -320,9 +320,12 @@ def fill_device(s: State, machine: Machine, nr_requests: int) -> None:
     dev.completion_ns = round(device.completion_us * c.USEC)
     if isinstance(device, Channels):
         dev.sector_ps = round(512e6 / device.bandwidth_MBs)
+        dev.write_ps = round(512e6 / (device.write_MBs or device.bandwidth_MBs))
     elif isinstance(device, Disk):
         fill_disk(s, device)
     dev.flush_ns = dev.completion_ns if device.flush_us is None else round(device.flush_us * c.USEC)
+    dev.scsi = int(getattr(device, "scsi", False))
+    dev.reads_first = int(getattr(device, "reads_first", False))
     dev.write_cache = int(device.write_cache)
     dev.fua = int(device.fua)
     dev.rotational = int(device.rotational)

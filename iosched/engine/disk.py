@@ -8,17 +8,18 @@ from . import disk_cache, segments
 from .clock import schedule
 from .codes import (
     BEFORE,
-    EQUAL,
     EV_COMPLETE,
     EV_DISK,
     F_FUA,
     FLUSH,
     IN_ORDER,
+    LAST,
     NEVER,
     NONE,
     PIECE,
     READ,
     SHORTEST,
+    TURNS,
     WRITE,
 )
 from .jit import jit, out_of_line
@@ -201,8 +202,11 @@ def destages(s, d, ri, n):
         return ri == NONE or s.requests[w >> 1].issued < s.requests[ri].issued
     if ri == NONE:
         return w != NONE or 2 * k.held > k.cache_sectors or quiet(s, d)
-    if k.rank != EQUAL or k.choice == IN_ORDER or aged(s, d, ri):
+    if k.rank == LAST or k.choice == IN_ORDER or aged(s, d, ri):
         return False
+    if k.rank == TURNS:
+        over = s.sim[0].now - k.changed_at >= k.patience_ns
+        return 2 * k.held > k.cache_sectors or over != (k.destaging != 0)
     row = locate_piece(s, d, n)
     return cost_of(s, d, row, WRITE) < cost_of(s, d, ri, s.requests[ri].op)
 
@@ -237,6 +241,14 @@ def locate_piece(s, d, n):
 
 
 @jit
+def side(k, destaging, now):
+    """The arm works for commands, or destages: note since when."""
+    if k.destaging != destaging:
+        k.destaging = destaging
+        k.changed_at = now
+
+
+@jit
 def serve(s, d, ri):
     """The arm serves a command."""
     k = s.disks[d]
@@ -245,6 +257,7 @@ def serve(s, d, ri):
     r = s.requests[ri]
     c = s.commands[ri]
     k.serving = ri
+    side(k, 0, sim.now)
     if r.op == READ and segments.streams(s, d, c.start):
         until = max(segments.stream_until(s, d, c.stop), sim.now, c.ready)
         park(s, d, ri, c.stop)
@@ -266,6 +279,7 @@ def destage(s, d, n):
     row = locate_piece(s, d, n)
     disk_cache.take_piece(s, d, n)
     k.serving = PIECE
+    side(k, 1, now)
     k.until = work(s, d, row, now, WRITE)
     k.destage_ns += k.until - now
     schedule(s, k.until, EV_DISK, d)

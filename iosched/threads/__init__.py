@@ -34,7 +34,7 @@ STATED = {
     "short thinkers have wakers",
 }
 
-THREADS = ("dsync", "dbench")
+THREADS = ("dsync", "dbench", "writeback")
 
 
 @dataclass(frozen=True)
