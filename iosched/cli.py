@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
     p = commands.add_parser("reproduce", help="the reproduction table of a thread, or of all")
-    p.add_argument("thread", nargs="?", help="dsync or dbench; all threads without it")
+    p.add_argument("thread", nargs="?", help="dsync, dbench or writeback; all threads without it")
     p.add_argument("--json", action="store_true", help="one JSON object a claim, one a line")
     p.add_argument("--out", metavar="DIR", help="also write tables and figures there")
     p.set_defaults(run=reproduce_command)

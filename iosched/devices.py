@@ -86,8 +86,8 @@ class Disk(ConstantTime):
     command older than `ncq_age_ms` goes first. Writes are acknowledged by the write cache while there is room, with
     `write_cache=False` (hdparm -W0) by the medium. The cache is destaged in pieces when no command has come for
     `destage_quiet_ms`, or when it is more than half full; beside waiting commands its pieces come "last", take part in
-    NCQ's choice as one command more ("equal"), go "first", or take "turns": then neither side has the arm for longer than
-    `destage_turn_ms` while the other waits, and a cache more than half full goes first. A flush is done when the cache is empty; on SATA nothing
+    NCQ's choice as one command more ("equal"), go "first", or in "sweeps": once commands have had the arm for
+    `destage_patience_ms` without a break, all that the cache holds is written before the next one. A flush is done when the cache is empty; on SATA nothing
     else is inside the disk meanwhile. After a read the disk reads on into one of its `segments` until the arm is
     needed.
 
@@ -135,8 +135,8 @@ class Disk(ConstantTime):
     cache_extents: int = knob(256, "separate pieces that the cache can hold", "", 1, 65536, integer=True)
     destage: str = knob("equal", "rank of destaging beside commands", choices=RANKS)
     destage_kb: int = knob(512, "most that is destaged at a time", "KiB", 4, 1 << 20, integer=True)
-    destage_turn_ms: float = knob(20.0, "longest that one side has the arm while the other waits, at rank turns", "ms",
-                                  0, 1e6)  # fmt: skip
+    destage_patience_ms: float = knob(40.0, "how long commands have the arm before a sweep of the cache, at rank sweeps",
+                                      "ms", 0, 1e6)  # fmt: skip
     destage_quiet_ms: float = knob(0.0, "time without a command before destaging begins", "ms", 0, 1e6)
     segments: int = knob(16, "read-ahead segments; 0: none", "", 0, 256, integer=True)
     segment_kb: int = knob(1024, "size of a segment", "KiB", 4, 1 << 20, integer=True)
@@ -279,15 +279,15 @@ def nvme(**options: object) -> Channels:
 
 # What thread 3 does not say of its disks: a 2.5 inch data sheet's 12 ms average and 20 ms full-stroke seek and 1 ms
 # from track to track (Hitachi 5K320, SATA OEM specification, section 4.4.2). How they destage and when a command is too
-# old is nobody's specification (spec block-layer section 13): both share the arm between commands and cache by halves.
-_MOBILE = {"capacity_GB": 500.0, "seek_settle_ms": 2.8, "seek_root_ms": 17.2, "destage": "turns", "ncq_age_ms": 500.0}
+# old is nobody's specification (spec block-layer section 13): both sweep the cache after 40 ms of commands.
+_MOBILE = {"capacity_GB": 500.0, "seek_settle_ms": 2.8, "seek_root_ms": 17.2, "destage": "sweeps", "ncq_age_ms": 500.0}
 
 
 def wd5000lplx(**options: object) -> Disk:
     """Thread 3's first disk, a WD Black Mobile: 7200 rpm, depth 32, 32 MB of cache, SATA 6 Gb/s. Options as `Disk`.
 
     Its rate in the middle is fitted to the thread's idle system, where readahead windows of 256 KiB were waited for
-    about 2 ms (`iosched.threads.writeback`).
+    2 ms, a little more or less (`iosched.threads.writeback`).
 
     >>> wd5000lplx().queue_depth
     32

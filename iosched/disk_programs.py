@@ -49,7 +49,7 @@ def fill_disk(s: State, device: Disk) -> None:
     k.piece_sectors = 2 * device.destage_kb
     k.rank = c.RANKS.index(device.destage)
     k.quiet_ns = round(device.destage_quiet_ms * c.MSEC)
-    k.patience_ns = round(device.destage_turn_ms * c.MSEC)
+    k.patience_ns = round(device.destage_patience_ms * c.MSEC)
     k.segments_n, k.segment_sectors = device.segments, 2 * device.segment_kb
     if device.write_cache:
         k.cache_sectors = 2 * device.cache_kb

@@ -23,8 +23,8 @@ PIECE = -2
 # which command of those inside a disk comes next, and where destaging ranks among them
 SHORTEST, NEAREST, IN_ORDER = 0, 1, 2
 CHOICES = ("shortest", "nearest", "order")
-LAST, EQUAL, BEFORE, TURNS = range(4)
-RANKS = ("last", "equal", "first", "turns")
+LAST, EQUAL, BEFORE, SWEEPS = range(4)
+RANKS = ("last", "equal", "first", "sweeps")
 
 # steps of a flush sequence (spec block-layer section 8)
 STEP_PRE, STEP_DATA, STEP_POST = 1, 2, 4

@@ -19,7 +19,7 @@ from .codes import (
     PIECE,
     READ,
     SHORTEST,
-    TURNS,
+    SWEEPS,
     WRITE,
 )
 from .jit import jit, out_of_line
@@ -204,9 +204,10 @@ def destages(s, d, ri, n):
         return w != NONE or 2 * k.held > k.cache_sectors or quiet(s, d)
     if k.rank == LAST or k.choice == IN_ORDER or aged(s, d, ri):
         return False
-    if k.rank == TURNS:
-        over = s.sim[0].now - k.changed_at >= k.patience_ns
-        return 2 * k.held > k.cache_sectors or over != (k.destaging != 0)
+    if k.rank == SWEEPS:
+        if k.sweep <= 0 and s.sim[0].now - k.commands_since >= k.patience_ns:
+            k.sweep = k.held
+        return k.sweep > 0
     row = locate_piece(s, d, n)
     return cost_of(s, d, row, WRITE) < cost_of(s, d, ri, s.requests[ri].op)
 
@@ -241,14 +242,6 @@ def locate_piece(s, d, n):
 
 
 @jit
-def side(k, destaging, now):
-    """The arm works for commands, or destages: note since when."""
-    if k.destaging != destaging:
-        k.destaging = destaging
-        k.changed_at = now
-
-
-@jit
 def serve(s, d, ri):
     """The arm serves a command."""
     k = s.disks[d]
@@ -257,7 +250,6 @@ def serve(s, d, ri):
     r = s.requests[ri]
     c = s.commands[ri]
     k.serving = ri
-    side(k, 0, sim.now)
     if r.op == READ and segments.streams(s, d, c.start):
         until = max(segments.stream_until(s, d, c.stop), sim.now, c.ready)
         park(s, d, ri, c.stop)
@@ -279,9 +271,10 @@ def destage(s, d, n):
     row = locate_piece(s, d, n)
     disk_cache.take_piece(s, d, n)
     k.serving = PIECE
-    side(k, 1, now)
     k.until = work(s, d, row, now, WRITE)
     k.destage_ns += k.until - now
+    k.sweep -= k.piece
+    k.commands_since = k.until
     schedule(s, k.until, EV_DISK, d)
 
 

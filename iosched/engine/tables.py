@@ -29,7 +29,7 @@ DISK = columns(
     "turn_ns drawn_delay generator settle_ns root_ns linear_ns heads head_switch_ns track_switch_ns zones_n "
     "sectors overlaps choice age_ns read_grace_ns write_grace_ns write_ps copy_ps bus_ps ack_ns bus_free_at queue "
     "at_sector at_radius at_cylinder at_track stopped_at serving until look_at last_arrival "
-    "cache_sectors held dirty waiting free_extent piece_sectors piece rank quiet_ns patience_ns destaging changed_at flush "
+    "cache_sectors held dirty waiting free_extent piece_sectors piece rank quiet_ns patience_ns sweep commands_since flush "
     "segments_n segment_sectors ahead ahead_from ahead_at ahead_to uses taken written overwritten destage_ns hits"
 )
 ZONE = columns("first sectors track_sectors sector_ps unwound radius radius_span cylinder")

@@ -11,6 +11,7 @@ from .base import Picture, quantity, save
 from .budget import time_budget
 from .comparison import reproduction, validation_scatter
 from .curves import grid_heatmap, knob_curve
+from .mixes import latency_buckets, shares
 from .operation import Lanes, cooperation, lanes, timeline, timelines, typical_operation
 from .throughput import course, rates, rules
 
@@ -22,11 +23,13 @@ __all__ = [
     "grid_heatmap",
     "knob_curve",
     "lanes",
+    "latency_buckets",
     "quantity",
     "rates",
     "reproduction",
     "rules",
     "save",
+    "shares",
     "time_budget",
     "timeline",
     "timelines",

@@ -32,6 +32,11 @@ STATED = {
     "longest short think time",
     "waker served while idling",
     "short thinkers have wakers",
+    "wbt by default",
+    "default wbt_lat_usec",
+    "queue_depth",
+    "bytes read",
+    "bytes written",
 }
 
 THREADS = ("dsync", "dbench", "writeback")

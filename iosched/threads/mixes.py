@@ -30,7 +30,8 @@ BUCKETS_MS = (2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000)  # upper ends of
 @dataclass(frozen=True)
 class Mix:
     """What came out: the run's `result`; `seconds`, one row an interval with the columns second (its end), read_MBs,
-    written_MBs, dirty (more than the background limit), both (reader and writer still run)."""
+    written_MBs, dirty (more than the background limit), both (reader and writer still run), cached_MB (what a disk's write
+    cache holds)."""
 
     result: Result
     seconds: pd.DataFrame
@@ -92,7 +93,7 @@ def watch(
     scenario = Scenario(machine, jobs)
     s = compile_scenario(scenario)
     sim, device, cache, first = s.sim[0], s.devices[0], s.caches[0], s.tasks[0]
-    rows: list[tuple[float, float, float, bool, bool]] = []
+    rows: list[tuple[float, float, float, bool, bool, float]] = []
     before = np.zeros(3)
     while True:
         stop = run(s, int(sim.epoch) + round((len(rows) + 1) * step_s * c.SEC), c.NEVER)
@@ -102,12 +103,13 @@ def watch(
         before = now
         both = all(int(s.tasks[i].state) != c.T_DONE for i in range(len(scenario.jobs)))
         if length > 0:
+            held = int(s.disks[0].held) * 512e-6 if device.disk else 0.0
             rates = (read * 512e-6 / length, written * 512e-6 / length)
-            rows.append((float(now[0]), *rates, int(cache.dirty) > int(cache.background), both))
+            rows.append((float(now[0]), *rates, int(cache.dirty) > int(cache.background), both, held))
         ended = int(first.state) == c.T_DONE or (operations and int(first.done_ops) >= operations)
         if ended or stop != c.STOP_TIME or now[0] >= until_s:
             break
-    columns = ["second", "read_MBs", "written_MBs", "dirty", "both"]
+    columns = ["second", "read_MBs", "written_MBs", "dirty", "both", "cached_MB"]
     return Mix(Result(scenario, s), pd.DataFrame(rows, columns=columns))
 
 

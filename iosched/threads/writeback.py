@@ -8,13 +8,15 @@ What is fitted, on idle-disk figures alone: the rate of the first disk (its read
 2 ms, a little more or less), the write rate of the SSD, and the speed of the second system's processor, which with reads
 of 4 KiB just keeps up with its 500 MB/s. The other parameters of the devices are those of data sheets and reviews
 (`iosched.devices`), or of the kernel: a request takes 168 pages that are scattered in memory, 672 KiB (AHCI). What a
-loaded disk does is predicted.
+loaded disk does is predicted, but for two constants of the disks' firmware that no idle disk shows, and that are chosen
+with a loaded figure each in view, the same for both disks: for how long commands go before a sweep of the write cache,
+and at which age a command goes first.
 
 What the thread does not say and is inferred: the files lie where the disk's second half begins. On the first system,
 whose user copies virtual machines' disks, the blkio controller is in use and puts the user's processes into user.slice
 (thread 0 describes it); on the second all is in the root. Under CFQ that, and no parameter of the disks, decides who
 starves: in one cgroup a reader with two windows in flight preempts the flusher whenever it asks; in another the groups
-take turns, sixteen large writes a turn, and a write cache goes on writing in the reader's turn.
+take turns, sixteen large writes a turn, and the disk sweeps its write cache in the reader's turn.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from .. import workloads
 from ..devices import ConstantTime, m4_ssd, st500lm012, wd5000lplx
@@ -31,8 +35,11 @@ from ..host import fitted_host
 from ..memory import Memory
 from ..scenario import Machine
 from ..workloads import Job
-from . import Claim, Outcome
-from .mixes import BUCKETS_MS, Mix, watch
+from . import Claim, Outcome, claims
+from .mixes import BUCKETS_MS, READER, Mix, watch
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 READ_BYTES, WRITE_MIB, FILES = 2**30, 5000, 50
 REQUEST_KIB = 672
@@ -42,6 +49,7 @@ MODERN_CORE, SLOW_CORE = 4.0, 0.83
 CHROME_S, CHROME_BS = 20.0, "32k"  # chrome's start: dependent reads, as many as take 20 s on the idle disk
 CHROME_BEGINS_S = 5.0  # after dd
 WAIT_S = 400.0
+STARTS_S = (0.0, 0.07, 0.14, 0.21, 0.28)
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,8 @@ SYSTEMS = {
     "seagate": System("4.9", st500lm012(max_sectors_kb=REQUEST_KIB), 250, SLOW_CORE, 4096, "/"),
     "m4": System("4.9", m4_ssd(max_sectors_kb=REQUEST_KIB), 250, SLOW_CORE, 4096, "/"),
 }
+
+WORDS = {"wd": "WD 7200 rpm", "seagate": "Seagate 5400 rpm", "m4": "Crucial M4 SSD"}
 
 WITHOUT_CACHE = {"device.write_cache": False}
 EXPERIMENTS: dict[str, dict[str, Any]] = {  # changes to the machine
@@ -109,18 +119,60 @@ def machine(system: str, experiment: str = "cfq") -> Machine:
 
 
 @cache
-def run(system: str, experiment: str) -> Mix:
-    """Reader and writer beside each other (kept, since several claims look at the same run)."""
+def runs(system: str, experiment: str) -> tuple[Mix, ...]:
+    """Reader and writer beside each other, or one alone ("idle read", "idle write": under CFQ). The reader begins a
+    little later each time: who has whose turn when is chaotic, and one run differs from the next by a fifth."""
     group = SYSTEMS[system].cgroup if system in SYSTEMS else "/"
-    return watch(machine(system, experiment), [reader(group), writer(group)])
+    if experiment.startswith("idle "):
+        job = reader(group) if experiment == "idle read" else writer(group)
+        return (watch(machine(system), [job], until_s=60.0),)
+    m = machine(system, experiment)
+    return tuple(watch(m, [reader(group, start=start), writer(group)]) for start in STARTS_S)
 
 
 @cache
-def idle(system: str, what: str) -> Mix:
-    """The reader or the writer alone on the disk, under CFQ."""
-    group = SYSTEMS[system].cgroup
-    job = reader(group) if what == "read" else writer(group)
-    return watch(machine(system), [job], until_s=60.0)
+def published(system: str, experiment: str) -> dict[str, tuple[float, float]]:
+    """What the thread says of an experiment: "reader" and "writer" where it gives a figure, MB/s as (low, high)."""
+    said = {}
+    for claim in claims("writeback"):
+        own = (claim.machine, claim.experiment) == (system, experiment) and claim.who.startswith("author")
+        if own and claim.quantity in ("reader", "writer"):
+            said[claim.quantity] = (claim.low, claim.high)
+    return said
+
+
+def table() -> pd.DataFrame:
+    """The thread's table, one row an experiment: columns setup, reader_MBs, writer_MBs, published_reader and
+    published_writer ((low, high) or None)."""
+    import pandas as pd
+
+    rows = []
+    for system, experiment in [*(("wd", e) for e in EXPERIMENTS), ("seagate", "cfq"), ("m4", "cfq")]:
+        said = published(system, experiment)
+        rows.append(
+            {
+                "setup": f"{WORDS[system]}, {experiment}",
+                "reader_MBs": reader_MBs(system, experiment),
+                "writer_MBs": writer_MBs(system, experiment),
+                "published_reader": said.get("reader"),
+                "published_writer": said.get("writer"),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def published_buckets(experiment: str) -> dict[int, float]:
+    """fio's latency groups of the first system as the thread quotes them, "cfq" or "idle read": percent of the reads."""
+    found = {}
+    for claim in claims("writeback"):
+        if claim.experiment == experiment and claim.quantity.startswith("reads up to"):
+            found[int(claim.quantity.split()[3])] = (claim.low + claim.high) / 2
+    return found
+
+
+def modelled_buckets(system: str, experiment: str) -> dict[int, float]:
+    """The same of the model, mean over the runs."""
+    return {ms: mean(lambda mix, ms=ms: mix.buckets()[ms])(system, experiment) for ms in BUCKETS_MS}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -172,43 +224,38 @@ def evaluate(claim: Claim) -> Outcome:
         return Outcome(claim, None, None, None, str(error))
 
 
-def _mix(system: str, experiment: str) -> Mix:
-    if experiment.startswith("idle "):
-        return idle(system, experiment.removeprefix("idle "))
-    return run(system, experiment)
+def mean(of: Callable[[Mix], float]) -> Callable[[str, str], float]:
+    """The mean of a figure over the runs of an experiment."""
+    return lambda system, experiment: float(np.mean([of(mix) for mix in runs(system, experiment)]))
 
 
-def imbalance(mix: Mix) -> float:
+reader_MBs, writer_MBs = mean(lambda mix: mix.reader_MBs), mean(lambda mix: mix.writer_MBs)
+
+
+def reader_share(system: str, experiment: str) -> float:
+    """Percent of what the reader gets on the idle device."""
+    return 100 * reader_MBs(system, experiment) / reader_MBs(system, "idle read")
+
+
+def writer_share(system: str, experiment: str) -> float:
+    """Percent of what the writer gets on the idle device."""
+    return 100 * writer_MBs(system, experiment) / writer_MBs(system, "idle write")
+
+
+def imbalance(system: str, experiment: str) -> float:
     """How far reader and writer are from equal: 0 equal, 1 one of them has nothing."""
-    r, w = mix.reader_MBs, mix.writer_MBs
+    r, w = reader_MBs(system, experiment), writer_MBs(system, experiment)
     return abs(r - w) / (r + w)
 
 
 def _cache_better_off(system: str, experiment: str) -> float:
-    return float(imbalance(run(system, f"{experiment}, no write cache")) < imbalance(run(system, experiment)))
+    return float(imbalance(system, f"{experiment}, no write cache") < imbalance(system, experiment))
 
 
-def _in_cache(system: str, experiment: str) -> float:
-    """Is more than a request acknowledged that the medium does not have?"""
-    disk = run(system, experiment).result.state.disks[0]
-    return float(int(disk.taken) - int(disk.written) - int(disk.overwritten) >= 2 * REQUEST_KIB)
-
-
-def _of_idle(job: str, what: str) -> Callable[[str, str], float]:
-    def share(system: str, experiment: str) -> float:
-        return 100 * getattr(run(system, experiment), job) / getattr(idle(system, what), job)
-
-    return share
-
-
-def _time_in_slow_reads(system: str, experiment: str) -> float:
-    """Seconds of reads over 1 ms: all of the reader's time but what it computes."""
-    jobs = _mix(system, experiment).result.jobs
-    return float(jobs.latency_mean_s[0] * jobs.operations[0])
-
-
-def _bucket(ms: int) -> Callable[[str, str], float]:
-    return lambda system, experiment: _mix(system, experiment).buckets()[ms]
+def _time_in_reads(mix: Mix) -> float:
+    """Seconds that the reader spent in its reads."""
+    jobs = mix.result.jobs
+    return float(jobs.latency_mean_s[READER] * jobs.operations[READER])
 
 
 def _wbt_by_default(system: str, experiment: str) -> float:
@@ -216,31 +263,46 @@ def _wbt_by_default(system: str, experiment: str) -> float:
 
 
 QUANTITIES: dict[str, Callable[[str, str], float]] = {
-    "reader": lambda s, e: _mix(s, e).reader_MBs,
-    "writer": lambda s, e: _mix(s, e).writer_MBs,
-    "reader's share of idle": _of_idle("reader_MBs", "read"),
-    "writer's share of idle": _of_idle("writer_MBs", "write"),
-    "mostly without writes": lambda s, e: float(run(s, e).without_writes() > 0.5),
-    "writer favoured": lambda s, e: float(
-        _of_idle("writer_MBs", "write")(s, e) > _of_idle("reader_MBs", "read")(s, e)
-    ),
+    "reader": reader_MBs,
+    "writer": writer_MBs,
+    "reader's share of idle": reader_share,
+    "writer's share of idle": writer_share,
+    "mostly without writes": lambda s, e: float(mean(Mix.without_writes)(s, e) > 0.5),
+    "writer favoured": lambda s, e: float(writer_share(s, e) > reader_share(s, e)),
     "closer to equal without write cache": _cache_better_off,
-    "acknowledged, not yet written": _in_cache,
+    "acknowledged, not yet written": lambda s, e: float(
+        mean(lambda mix: mix.together.cached_MB.mean())(s, e) > REQUEST_KIB / 1000
+    ),
     "chrome starts sooner without write cache": lambda s, e: float(chrome_s(f"{e}, no write cache") < chrome_s(e)),
     "chrome's start": lambda s, e: CHROME_S,
     "chrome's start over idle": lambda s, e: chrome_s(e) / CHROME_S,
     "chrome starts within half of dd": lambda s, e: float(chrome_s(e) + CHROME_BEGINS_S < 0.5 * dd_s(e)),
     "chrome starts before dd's data are written": lambda s, e: float(chrome_s(e) + CHROME_BEGINS_S < dd_s(e)),
-    "reads over 1 ms": lambda s, e: _mix(s, e).slower_than(1),
-    "reads over 250 ms": lambda s, e: _mix(s, e).slower_than(250),
-    "windows of 128 KiB that block": lambda s, e: 32 * _mix(s, e).slower_than(1),
-    "time in reads": _time_in_slow_reads,
-    **{f"reads up to {ms} ms": _bucket(ms) for ms in BUCKETS_MS},
+    "reads over 1 ms": mean(lambda mix: mix.slower_than(1)),
+    "reads over 250 ms": mean(lambda mix: mix.slower_than(250)),
+    "windows of 128 KiB that block": mean(lambda mix: 32 * mix.slower_than(1)),
+    "time in reads": mean(_time_in_reads),
+    **{f"reads up to {ms} ms": lambda s, e, ms=ms: modelled_buckets(s, e)[ms] for ms in BUCKETS_MS},
     "wbt by default": _wbt_by_default,
     "default wbt_lat_usec": lambda s, e: Machine(kernel=SYSTEMS[s].kernel, scheduler=e).wbt_target_us,
     "queue_depth": lambda s, e: float(SYSTEMS[s].device.queue_depth),
-    "bytes read": lambda s, e: float(_mix(s, "idle read").result.jobs.bytes[0]),
+    "bytes read": mean(lambda mix: float(mix.result.jobs.bytes[READER])),
     "bytes written": lambda s, e: float(writer("/").size),
 }
 
-__all__ = ["EXPERIMENTS", "SYSTEMS", "evaluate", "idle", "imbalance", "machine", "reader", "run", "writer"]
+__all__ = [
+    "EXPERIMENTS",
+    "SYSTEMS",
+    "WORDS",
+    "evaluate",
+    "machine",
+    "modelled_buckets",
+    "published",
+    "published_buckets",
+    "reader",
+    "reader_MBs",
+    "runs",
+    "table",
+    "writer",
+    "writer_MBs",
+]
