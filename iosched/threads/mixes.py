@@ -97,7 +97,6 @@ def watch(
     before = np.zeros(3)
     while True:
         stop = run(s, int(sim.epoch) + round((len(rows) + 1) * step_s * c.SEC), c.NEVER)
-        check_laws(s, stop)
         now = np.array([(int(sim.now) - int(sim.epoch)) * 1e-9, device.sectors_read, device.sectors_written])
         length, read, written = now - before
         before = now
@@ -109,6 +108,7 @@ def watch(
         ended = int(first.state) == c.T_DONE or (operations and int(first.done_ops) >= operations)
         if ended or stop != c.STOP_TIME or now[0] >= until_s:
             break
+    check_laws(s, stop)
     columns = ["second", "read_MBs", "written_MBs", "dirty", "both", "cached_MB"]
     return Mix(Result(scenario, s), pd.DataFrame(rows, columns=columns))
 

@@ -83,6 +83,8 @@ EXPERIMENTS: dict[str, dict[str, Any]] = {  # changes to the machine
     "deadline, wbt 75000, no write cache": {"scheduler": "deadline", "wbt_lat_usec": 75_000, **WITHOUT_CACHE},
 }
 
+SETUPS = (*(("wd", experiment) for experiment in EXPERIMENTS), ("seagate", "cfq"), ("m4", "cfq"))  # of the thread
+
 
 def reader(cgroup: str, **options: Any) -> Job:
     """The script's reader: 1 GiB in sequence, once."""
@@ -96,6 +98,7 @@ def writer(cgroup: str, **options: Any) -> Job:
     return workloads.sequential_writer(cgroup=cgroup, **(common | {"name": "writer", "partition": MIDDLE} | options))
 
 
+@cache
 def machine(system: str, experiment: str = "cfq") -> Machine:
     """A system of the thread under an experiment's scheduler and settings; the same device and host in all.
 
@@ -147,7 +150,7 @@ def table() -> pd.DataFrame:
     import pandas as pd
 
     rows = []
-    for system, experiment in [*(("wd", e) for e in EXPERIMENTS), ("seagate", "cfq"), ("m4", "cfq")]:
+    for system, experiment in SETUPS:
         said = published(system, experiment)
         rows.append(
             {
@@ -292,6 +295,7 @@ QUANTITIES: dict[str, Callable[[str, str], float]] = {
 
 __all__ = [
     "EXPERIMENTS",
+    "SETUPS",
     "SYSTEMS",
     "WORDS",
     "evaluate",
