@@ -280,7 +280,7 @@ def nvme(**options: object) -> Channels:
 # What thread 3 does not say of its disks: a 2.5 inch data sheet's 12 ms average and 20 ms full-stroke seek and 1 ms
 # from track to track (Hitachi 5K320, SATA OEM specification, section 4.4.2). How they destage and when a command is too
 # old is nobody's specification (spec block-layer section 13): both sweep the cache after 40 ms of commands.
-_MOBILE = {"capacity_GB": 500.0, "seek_settle_ms": 2.8, "seek_root_ms": 17.2, "destage": "sweeps", "ncq_age_ms": 500.0}
+_MOBILE = {"capacity_GB": 500.0, "seek_settle_ms": 2.8, "seek_root_ms": 17.2, "destage": "sweeps", "ncq_age_ms": 600.0}
 
 
 def wd5000lplx(**options: object) -> Disk:

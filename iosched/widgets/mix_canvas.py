@@ -47,7 +47,7 @@ class MixCanvas(Canvas):
         ax.set(xlabel="latency of a read up to (ms); those below 1 ms are not shown", ylabel="of the reads (%)")
         ax.grid(axis="y", color=PALE, lw=0.8)
         ax.set_axisbelow(True)
-        styles = {"before": {"facecolor": GREY, "alpha": 0.35}, "now": {"facecolor": BLUE}}
+        styles = {"before": {"facecolor": GREY, "alpha": 0.35}, "now": {"facecolor": BLUE, "alpha": 0.6}}
         self.bars = {name: PolyCollection([], lw=0, **style, **MOVING) for name, style in styles.items()}
         for bars in self.bars.values():
             ax.add_collection(bars, autolim=False)
@@ -87,7 +87,7 @@ class MixCanvas(Canvas):
         top = 0.0
         for lines, frame in ((self.now, seconds), (self.ghost, before)):
             for party, column in (("reader", "read_MBs"), ("writer", "written_MBs")):
-                x, y = ([], []) if frame is None else (frame.second, frame[column])
+                x, y = ([], []) if frame is None else (frame.second.to_numpy(), frame[column].to_numpy())
                 lines[party].set_data(x, y)
                 top = max([top, *y])
         self.guess.set_data(*([[], []] if guess is None else [[0, 1e6], [guess, guess]]))

@@ -10,6 +10,7 @@ from typing import Any
 import ipywidgets as w
 
 from ..devices import Disk
+from ..kernels import Kernel
 from ..memory import Memory
 from ..scenario import WBT_SINCE, Machine
 from ..schedulers import available
@@ -156,7 +157,7 @@ class WritebackExplorer(Explorer):
             return ""
         kernel, scheduler = self.controls["kernel"].value, self.controls["scheduler"]
         said = f"Kernel {kernel}, and the cgroup and memory of the system that the disk is in."
-        if scheduler.value not in available(kernel):
+        if scheduler.value not in available(Kernel(kernel)):
             scheduler.value = "cfq"
             said = f"{said} That kernel has no such scheduler: CFQ."
         if not self._has_wbt:
@@ -200,8 +201,7 @@ class WritebackExplorer(Explorer):
         canvas.show_buckets(mix.buckets(), buckets)
         wbt = f", WBT at {self.machine.wbt_target_us / 1e3:g} ms" if self.machine.wbt_target_us else ""
         canvas.headline.set_text(
-            f"{self.machine.scheduler_name}{wbt}: reader {mix.reader_MBs:.3g} MB/s, writer {mix.writer_MBs:.3g} MB/s "
-            f"(of the first {SHOWN_S:g} s, while both want the disk)"
+            f"{self.machine.scheduler_name}{wbt}: reader {mix.reader_MBs:.3g} MB/s, writer {mix.writer_MBs:.3g} MB/s"
         )
 
     def _why_unchanged(self, name: str) -> str:
