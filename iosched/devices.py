@@ -87,9 +87,9 @@ class Disk(ConstantTime):
     `write_cache=False` (hdparm -W0) by the medium. The cache is destaged in pieces when no command has come for
     `destage_quiet_ms`, or when it is more than half full; beside waiting commands its pieces come "last", take part in
     NCQ's choice as one command more ("equal"), go "first", or in "sweeps": once commands have had the arm for
-    `destage_patience_ms` without a break, all that the cache holds is written before the next one. A flush is done when the cache is empty; on SATA nothing
-    else is inside the disk meanwhile. After a read the disk reads on into one of its `segments` until the arm is
-    needed.
+    `destage_patience_ms` without a break, all that the cache holds is written before the next one. A flush is done when
+    the cache is empty; on SATA nothing else is inside the disk meanwhile. After a read the disk reads on into one of
+    its `segments` until the arm is needed.
 
     Source: flushes and depth as spec block-layer sections 8 and 11 have them; destaging and NCQ's order are the drive's
     own affair (section 13), so they are knobs.
@@ -135,8 +135,8 @@ class Disk(ConstantTime):
     cache_extents: int = knob(256, "separate pieces that the cache can hold", "", 1, 65536, integer=True)
     destage: str = knob("equal", "rank of destaging beside commands", choices=RANKS)
     destage_kb: int = knob(512, "most that is destaged at a time", "KiB", 4, 1 << 20, integer=True)
-    destage_patience_ms: float = knob(40.0, "how long commands have the arm before a sweep of the cache, at rank sweeps",
-                                      "ms", 0, 1e6)  # fmt: skip
+    destage_patience_ms: float = knob(40.0, "how long commands have the arm before a sweep, at rank sweeps", "ms", 0,
+                                      1e6)  # fmt: skip
     destage_quiet_ms: float = knob(0.0, "time without a command before destaging begins", "ms", 0, 1e6)
     segments: int = knob(16, "read-ahead segments; 0: none", "", 0, 256, integer=True)
     segment_kb: int = knob(1024, "size of a segment", "KiB", 4, 1 << 20, integer=True)

@@ -37,7 +37,6 @@
 # squeezed again. Let us see how far a model of the two systems gets.
 
 # %%
-import iosched as io
 from iosched import plots, threads, widgets
 from iosched.threads import mixes
 from iosched.threads import writeback as thread
@@ -91,10 +90,10 @@ plots.latency_buckets(modelled, {name: thread.published_buckets(run) for name, r
 #
 # What happens in such a long wait?
 #
-# * CFQ gives the writer a turn: sixteen large requests, 11 MB. The disk takes them into its write cache within 20 ms and
-#   says that they are done. **CFQ charges 20 ms. The disk has a tenth of a second of work before it.**
-# * Then the reader has its turn. For a moment the disk serves it; then it sweeps its cache, and the reader waits, in its
-#   own turn, for writes that the scheduler believes to be over.
+# * CFQ gives the writer a turn: sixteen large requests, 11 MB. The disk takes them into its write cache within 20 ms
+#   and says that they are done. **The disk has a tenth of a second of work before it, and CFQ does not know.**
+# * Then the reader has its turn. For a moment the disk serves it; then it sweeps its cache, and the reader waits, in
+#   its own turn, for writes that the scheduler believes to be over.
 #
 # So it is the disk that takes the turn away from the reader. The cure should be to forbid it to lie:
 
@@ -130,9 +129,9 @@ explorer
 # reader with two windows in flight never leaves a gap. When its slice ends, it has asked again before the writer was
 # served, nearly always: "literally 0 writes for most (although not all) of the time".
 #
-# Where the blkio controller is in use (Docker or libvirt switch it on; notebook 1 has another of its effects), the reader
-# is in *user.slice*, the flusher in the root, and the two **groups** take turns. That is the laptop whose owner copies
-# the disks of virtual machines. We infer it; the thread does not say it. Here are both disks in both places:
+# Where the blkio controller is in use (Docker or libvirt switch it on; notebook 1 has another of its effects), the
+# reader is in *user.slice*, the flusher in the root, and the two **groups** take turns. That is the laptop whose owner
+# copies the disks of virtual machines. We infer it; the thread does not say it. Here are both disks in both places:
 
 # %%
 places = {name: [thread.reader(name), thread.writer(name)] for name in ("user.slice", "/")}
@@ -157,11 +156,11 @@ at_speed = {speed: mixes.watch(machine, places["/"]) for speed, machine in rates
 #
 # | look at | it is this problem if |
 # |---|---|
-# | `vmstat 1`: bi, bo, wa | bo is high, bi a small part of what the disk reads alone, for as long as the copy runs |
-# | fio's (or your program's) *histogram* of read latencies | the median is as idle, a tenth of a percent takes 100 ms and more |
-# | `/proc/meminfo`: Dirty, Writeback | Dirty stands at the limit; the copy is held by `dirty_ratio`, the flusher never rests |
+# | `vmstat 1`: bi, bo, wa | bo is high, bi a small part of what the disk reads alone, as long as the copy runs |
+# | the *histogram* of read latencies (fio's) | the median is as idle, a tenth of a percent takes 100 ms and more |
+# | `/proc/meminfo`: Dirty, Writeback | Dirty stands at the limit: the copy is held, the flusher never rests |
 # | `iostat -x 1`: r_await, w_await, aqu-sz | r_await many times its idle value, %util at 100 |
-# | `/sys/block/*/queue/scheduler`, `wbt_lat_usec`, `hdparm -W` | CFQ or BFQ (no WBT), or WBT with a write cache behind it |
+# | `queue/scheduler`, `queue/wbt_lat_usec`, `hdparm -W` | CFQ or BFQ (no WBT), or WBT with a write cache behind it |
 #
 # `Result.writeback` has what the kernel keeps for itself: how often WBT's target was missed, and how deep it went.
 
@@ -170,14 +169,14 @@ held = thread.runs("wd", "deadline, wbt 75000")[0].result
 held.writeback.T.rename(columns={0: "deadline, WBT 75 ms, write cache on"})
 
 # %% [markdown]
-# More than half of WBT's windows missed the target, and the writer was held for most of the time. Still it cannot take back
-# what is in the disk's cache.
+# More than half of WBT's windows missed the target, and the writer was held for most of the time. Still it cannot take
+# back what is in the disk's cache.
 #
 # ## Every claim of the thread
 #
 # Hollow dots set a parameter, full ones are predictions, rings are figures that the model misses; the reasons stand in
-# the table. The largest: BFQ (in user.slice the model gives the reader 90 MB/s, in the root cgroup about half of it;
-# published are 40), the start of chrome, and the writer on the WD, which in the model never seeks between its own files.
+# the table. The largest: BFQ (in user.slice the model gives the reader 90 MB/s, in the root cgroup 70; published are
+# 40), the start of chrome, and the writer on the WD, which in the model never seeks between its own files.
 
 # %%
 outcomes = threads.reproduce("writeback")
@@ -190,8 +189,8 @@ threads.table(outcomes)[["id", "statement", "published", "simulated", "ratio", "
 # ## What happened
 #
 # 1. Buffered writes reach the disk in bursts of large requests, sent by the flusher in nobody's name.
-# 2. A write cache makes them look cheap. A scheduler that shares *time* shares the wrong thing; the disk's sweep comes in
-#    somebody else's turn.
+# 2. A write cache makes them look cheap. A scheduler that shares *time* shares the wrong thing; the disk's sweep comes
+#    in somebody else's turn.
 # 3. WBT measures what counts, the latency of reads. It needs a scheduler that does not do the same job in another way,
 #    and a disk that does not hide its writes.
 # 4. Whether a reader starves or a writer depends on who is in which cgroup, and on whether there is a gap between two

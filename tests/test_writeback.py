@@ -117,8 +117,9 @@ def test_an_unknown_system_or_experiment_is_refused():
 
 def test_the_table_and_the_buckets_are_drawn_beside_what_was_published():
     picture = plots.shares(thread.table())
-    assert [t.get_text() for t in picture.axes[0].get_yticklabels()][0] == "WD 7200 rpm, cfq"
-    assert len(picture.axes[0].patches) == sum(thread.table()[f"published_{p}"].notna().sum() for p in ("reader", "writer"))
+    assert picture.axes[0].get_yticklabels()[0].get_text() == "WD 7200 rpm, cfq"
+    columns = ("published_reader", "published_writer")
+    assert len(picture.axes[0].patches) == sum(thread.table()[name].notna().sum() for name in columns)
     said = thread.published_buckets("idle read")
     assert said[4] == pytest.approx(0.98)
     panel = plots.latency_buckets({"idle": thread.modelled_buckets("wd", "idle read")}, {"idle": said}).axes[0]

@@ -17,11 +17,12 @@ SIM = columns(
     "n_bfq_groups first_bfq_node first_task_node tick_ns n_files"
 )
 DEVICE = columns(
-    "scheduler legacy asynchronous_run servers depth completion_ns sector_ps write_ps flush_ns write_cache fua rotational "
+    "scheduler legacy asynchronous_run servers depth completion_ns sector_ps flush_ns write_cache fua rotational "
     "max_sectors nr_requests tags_used in_flight busy_servers in_system queued run_pending flush_pending_index "
     "flush_running flush_data flush_at_once flush_pending_since fifo dispatch_list server_queue waiters "
     "flush_pending0 flush_pending1 flush_served wbt io_latency latency_timer accounted_at idle_row "
-    "idle_since disk flush_exclusive exclusive scsi reads_first "
+    "idle_since disk flush_exclusive exclusive "
+    "write_ps reads_first scsi "
     "area_in_system busy_ns held_ns empty_ns served_ns sojourn_ns arrived completed merges "
     "flushes sectors_in sectors_out sectors_read sectors_written read_requests write_requests"
 )
@@ -29,7 +30,8 @@ DISK = columns(
     "turn_ns drawn_delay generator settle_ns root_ns linear_ns heads head_switch_ns track_switch_ns zones_n "
     "sectors overlaps choice age_ns read_grace_ns write_grace_ns write_ps copy_ps bus_ps ack_ns bus_free_at queue "
     "at_sector at_radius at_cylinder at_track stopped_at serving until look_at last_arrival "
-    "cache_sectors held dirty waiting free_extent piece_sectors piece rank quiet_ns patience_ns sweep commands_since flush "
+    "cache_sectors held dirty waiting free_extent piece_sectors piece rank quiet_ns flush "
+    "patience_ns sweep commands_since "
     "segments_n segment_sectors ahead ahead_from ahead_at ahead_to uses taken written overwritten destage_ns hits"
 )
 ZONE = columns("first sectors track_sectors sector_ps unwound radius radius_span cylinder")

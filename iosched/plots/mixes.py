@@ -42,7 +42,9 @@ def shares(table: pd.DataFrame, title: str = "Reader beside writer") -> Picture:
             if value is not None:
                 low, high = band(value)
                 shown = (max(low - 0.7, 0), max(high, low) + 0.7)
-                ax.barh(y + lift, shown[1] - shown[0], left=shown[0], height=0.28, color=colour, alpha=0.35, label=label)
+                ax.barh(
+                    y + lift, shown[1] - shown[0], left=shown[0], height=0.28, color=colour, alpha=0.35, label=label
+                )
                 label = None
         at = np.arange(len(table)) + lift
         ax.plot(table[f"{party}_MBs"], at, marker, color=colour, mec="white", ms=12, label=f"{party}, modelled")

@@ -1,5 +1,5 @@
-"""A reader beside a buffered writer, watched as `vmstat 1` does: what crossed the disk in each second, and fio's latency
-buckets of the reader.
+"""A reader beside a buffered writer, watched as `vmstat 1` does: what crossed the disk in each second; and the reader's
+latencies in fio's groups.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ BUCKETS_MS = (2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000)  # upper ends of
 @dataclass(frozen=True)
 class Mix:
     """What came out: the run's `result`; `seconds`, one row an interval with the columns second (its end), read_MBs,
-    written_MBs, dirty (more than the background limit), both (reader and writer still run), cached_MB (what a disk's write
-    cache holds)."""
+    written_MBs, dirty (more than the background limit), both (reader and writer still run), cached_MB (what a disk's
+    write cache holds)."""
 
     result: Result
     seconds: pd.DataFrame

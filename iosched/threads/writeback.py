@@ -4,9 +4,9 @@ Source: the question and answer of thread 3 (November 2018), which quotes the le
 patches. Its script reads 1 GiB in sequence, 4 KiB at a time, while 50 files of 100 MiB are written through the page
 cache.
 
-What is fitted, on idle-disk figures alone: the rate of the first disk (its readahead windows of 256 KiB were waited for
-2 ms, a little more or less), the write rate of the SSD, and the speed of the second system's processor, which with reads
-of 4 KiB just keeps up with its 500 MB/s. The other parameters of the devices are those of data sheets and reviews
+What is fitted, on idle-disk figures alone: the rate of the first disk (its readahead windows of 256 KiB were waited
+for 2 ms, a little more or less), the write rate of the SSD, and the speed of the second system's processor, which with
+reads of 4 KiB just keeps up with its 500 MB/s. The other parameters of the devices are those of data sheets and reviews
 (`iosched.devices`), or of the kernel: a request takes 168 pages that are scattered in memory, 672 KiB (AHCI). What a
 loaded disk does is predicted, but for two constants of the disks' firmware that no idle disk shows, and that are chosen
 with a loaded figure each in view, the same for both disks: for how long commands go before a sweep of the write cache,
@@ -54,7 +54,7 @@ STARTS_S = (0.0, 0.07, 0.14, 0.21, 0.28)
 
 @dataclass(frozen=True)
 class System:
-    """A system of the thread: kernel, device, HZ, speed of its processors, memory (MiB), and where its processes are."""
+    """A system of the thread: kernel, device, HZ, its processors' speed, memory (MiB), where its processes are."""
 
     kernel: str
     device: ConstantTime
@@ -165,7 +165,7 @@ def table() -> pd.DataFrame:
 
 
 def published_buckets(experiment: str) -> dict[int, float]:
-    """fio's latency groups of the first system as the thread quotes them, "cfq" or "idle read": percent of the reads."""
+    """fio's latency groups of the first system as the thread quotes them ("cfq", "idle read"), percent of the reads."""
     found = {}
     for claim in claims("writeback"):
         if claim.experiment == experiment and claim.quantity.startswith("reads up to"):

@@ -196,7 +196,7 @@ def _sweep() -> Exercise:
     disk = writeback.machine("wd").device
     rate = float(disk.zones_MBs[len(disk.zones_MBs) // 2])
     return exercise(
-        "The write cache holds 32 MiB, the disk writes 112 MB/s. How long is a read held up by a sweep of a full cache?",
+        "The write cache holds 32 MiB, the disk writes 112 MB/s. How long does a sweep of a full cache hold up a read?",
         disk.cache_kb * 1024 / rate / 1e3,
         unit="ms",
         why="That is where fio's groups of 250 and 500 ms come from; no scheduler can take back what the disk has.",
@@ -217,14 +217,14 @@ def _which_mix() -> Exercise:
         "Which of these gives the reader the most?",
         max(got, key=got.__getitem__),
         choices=list(MIXES),
-        why="WBT sees how long reads take inside the disk, and holds writes back; but only if the disk cannot hide them "
-        "in its cache. Each alone does less.",
+        why="WBT sees how long reads take inside the disk, and holds writes back; but only if the disk cannot hide "
+        "them in its cache. Each alone does less.",
     )
 
 
 def _windows() -> Exercise:
     return exercise(
-        "fio says that 1.56 % of the 4 KiB reads took longer than 1 ms. How large (KiB) is a readahead window, if each of "
+        "fio says that 1.56 % of the 4 KiB reads took longer than 1 ms. How large is a readahead window, if each of "
         "them is waited for once?",
         4 / 0.0156,
         unit="KiB",

@@ -209,11 +209,11 @@ class WritebackExplorer(Explorer):
         reasons = {
             "device.queue_depth": "Nothing changed: the scheduler does not fill the disk's queue.",
             "device.write_cache": "Nothing changed: "
-            + ("no write gets as far as the disk." if rotating else "an SSD's cache is not modelled beyond its flushes."),
+            + ("no write gets as far as the disk." if rotating else "of an SSD's cache only the flushes are modelled."),
             "wbt_lat_usec": "Nothing changed: no read comes near the target, or the writer is held by the scheduler.",
             "kernel": "Nothing changed: between the two only WBT and BFQ came, and the depth of 32.",
             "memory.dirty_background_ratio": "Nothing changed: the writer is over the limit nearly from the start.",
-            "memory.dirty_ratio": "Nothing changed: the limit holds the writer, not the flusher, which has enough to do.",
+            "memory.dirty_ratio": "Nothing changed: the limit holds the writer; the flusher has enough to do.",
             "memory.size_mb": "Nothing changed: the writer fills the smaller memory as well.",
             "cgroup": "Nothing changed: this scheduler knows no cgroups.",
             "scheduler": "Nothing changed: the two send the same requests in the same order here.",
