@@ -67,6 +67,10 @@ class Channels(ConstantTime):
     """
 
     bandwidth_MBs: float = knob(500.0, "of one channel", "10^6 bytes/s", 0.1, 1e6, slider=(50, 5000, "log"))
+    write_MBs: float | None = knob(None, "of one channel, in writes; None: as reads", "10^6 bytes/s", 0.1, 1e6,
+                                   optional=True)  # fmt: skip
+    reads_first: bool = knob(False, "a free channel takes waiting reads before writes")
+    scsi: bool = knob(False, "its driver is the SCSI layer (libata), which runs the queue after every command")
 
 
 @named
@@ -136,9 +140,10 @@ class Disk(ConstantTime):
     first. Writes are acknowledged by the write cache while there is room, with
     `write_cache=False` (hdparm -W0) by the medium. The cache is destaged in pieces when no command has come for
     `destage_quiet_ms`, or when it is more than half full; beside waiting commands its pieces come "last", take part in
-    NCQ's choice as one command more ("equal"), take turns with them ("turns"), or go "first". A flush is done when the cache is empty; on SATA nothing
-    else is inside the disk meanwhile. After a read the disk reads on into one of its `segments` until the arm is
-    needed.
+    NCQ's choice as one command more ("equal"), take turns with them ("turns"), go "first", or in "sweeps": once commands
+    have had the arm for `destage_patience_ms` without a break, all that the cache holds is written before the next one.
+    A flush is done when the cache is empty; on SATA nothing else is inside the disk meanwhile. After a read the disk
+    reads on into one of its `segments` until the arm is needed.
 
     Source: flushes and depth as spec block-layer sections 8 and 11 have them; destaging and NCQ's order are the drive's
     own affair (section 13), so they are knobs.
@@ -157,6 +162,7 @@ class Disk(ConstantTime):
     write_cache: bool = knob(True, "a volatile write cache (hdparm -W)", sysfs="queue/write_cache")
     fua: bool = knob(False, "FUA writes go past the cache and need no second flush (libata: off)", sysfs="queue/fua")
     flush_queueable: bool = knob(False, "a flush may be inside the disk beside other commands (SATA: not)")
+    scsi: bool = knob(True, "its driver is the SCSI layer (libata), which runs the queue after every command")
     capacity_GB: float = knob(500.0, "size", "10^9 bytes", 0.05, 100_000)
     rpm: float = knob(7200.0, "turns a minute; 0: no moving parts", "1/min", 0, 60_000, slider=(4200, 15000))
     rotation: str = knob("angle", "how long the platter takes: by its angle, or drawn", choices=("angle", "drawn"))
@@ -185,6 +191,8 @@ class Disk(ConstantTime):
     cache_extents: int = knob(256, "separate pieces that the cache can hold", "", 1, 65536, integer=True)
     destage: str = knob("equal", "rank of destaging beside commands", choices=RANKS)
     destage_kb: int = knob(512, "most that is destaged at a time", "KiB", 4, 1 << 20, integer=True)
+    destage_patience_ms: float = knob(40.0, "how long commands have the arm before a sweep, at rank sweeps", "ms", 0,
+                                      1e6)  # fmt: skip
     destage_quiet_ms: float = knob(0.0, "time without a command before destaging begins", "ms", 0, 1e6)
     segments: int = knob(16, "read-ahead segments; 0: none", "", 0, 256, integer=True)
     segment_kb: int = knob(1024, "size of a segment", "KiB", 4, 1 << 20, integer=True)
@@ -338,48 +346,47 @@ def nvme(**options: object) -> Channels:
 
 
 # What thread 3 does not say of its disks: a 2.5 inch data sheet's 12 ms average and 20 ms full-stroke seek and 1 ms
-# from track to track (Hitachi 5K320, SATA OEM specification, section 4.4.2)
-_MOBILE = {"capacity_GB": 500.0, "seek_settle_ms": 2.8, "seek_root_ms": 17.2}
+# from track to track (Hitachi 5K320, SATA OEM specification, section 4.4.2). How they destage and when a command is too
+# old is nobody's specification (spec block-layer section 13): both sweep the cache after 40 ms of commands.
+_MOBILE = {"capacity_GB": 500.0, "seek_settle_ms": 2.8, "seek_root_ms": 17.2, "destage": "sweeps", "ncq_age_ms": 600.0}
 
 
 def wd5000lplx(**options: object) -> Disk:
-    """Thread 3's first disk, a WD Black Mobile: 7200 rpm, depth 32. Options as `Disk`.
+    """Thread 3's first disk, a WD Black Mobile: 7200 rpm, depth 32, 32 MB of cache, SATA 6 Gb/s. Options as `Disk`.
 
-    Its rate is fitted to the thread's idle system, where readahead windows of 256 KiB mostly took 2 to 4 ms. That its
-    cache is destaged as NCQ would choose is the assumption that the thread tests: the reader is squeezed.
+    Its rate in the middle is fitted to the thread's idle system, where readahead windows of 256 KiB were waited for
+    2 ms, a little more or less (`iosched.threads.writeback`).
 
     >>> wd5000lplx().queue_depth
     32
     """
-    preset = {"rpm": 7200.0, "queue_depth": 32, "cache_kb": 32768}
+    preset = {"rpm": 7200.0, "queue_depth": 32, "cache_kb": 32768, "bus_MBs": 550.0,
+              "zones_MBs": (138.0, 134.0, 128.0, 121.0, 112.0, 102.0, 90.0, 75.0)}  # fmt: skip
     return _build(Disk, **(_MOBILE | preset | options))
 
 
 def st500lm012(**options: object) -> Disk:
-    """Thread 3's second disk, a Seagate (Samsung) notebook disk: 5400 rpm, depth 31, 8 MB of cache. Options as `Disk`.
-
-    Its reader got 80 MB/s beside a writer that got nothing. That reads come before destaging is the assumption.
+    """Thread 3's second disk, a Seagate (Samsung Spinpoint M8): 5400 rpm, depth 31, 8 MB of cache, SATA 3 Gb/s
+    (reviews of the model name both). Options as `Disk`.
 
     >>> st500lm012().turn_s
     0.011111111111111112
     """
-    preset = {"rpm": 5400.0, "queue_depth": 31, "cache_kb": 8192, "destage": "last", "destage_quiet_ms": 20.0,
-              "zones_MBs": (105.0, 101.0, 96.0, 91.0, 85.0, 77.0, 68.0, 55.0)}  # fmt: skip
+    preset = {"rpm": 5400.0, "queue_depth": 31, "cache_kb": 8192, "bus_MBs": 270.0,
+              "zones_MBs": (108.0, 105.0, 100.0, 94.0, 88.0, 80.0, 70.0, 58.0)}  # fmt: skip
     return _build(Disk, **(_MOBILE | preset | options))
 
 
-def m4_ssd(**options: object) -> Disk:
-    """Thread 3's third device, a Crucial M4 of 128 GB: 500 MB/s in reads of 256 KiB, 200 MB/s in writes (as the thread
-    saw on an idle system), a write cache. Options as `Disk`.
+def m4_ssd(**options: object) -> Channels:
+    """Thread 3's third device, a Crucial M4 of 128 GB: reads as fast as SATA 6 Gb/s, 200 MB/s in writes (as the thread
+    saw on an idle system), a write cache, reads before writes. Options as `Channels`.
 
     >>> m4_ssd().rotational
     False
     """
-    preset = {"rpm": 0.0, "capacity_GB": 128.0, "rotational": False, "zones_MBs": 520.0, "write_MBs": 200.0,
-              "seek_settle_ms": 0.0, "seek_root_ms": 0.0, "heads": 1, "head_switch_ms": 0.0, "track_switch_ms": 0.0,
-              "completion_us": 20.0, "bus_MBs": 550.0, "ncq_choice": "order", "segments": 0,
-              "command_overlap": False}  # fmt: skip
-    return _build(Disk, **(preset | options))
+    preset = {"completion_us": 20.0, "bandwidth_MBs": 550.0, "write_MBs": 200.0, "write_cache": True, "fua": False,
+              "queue_depth": 31, "reads_first": True, "scsi": True}  # fmt: skip
+    return sata(**(preset | options))
 
 
 def samsung_970_pro(**options: object) -> SSD:
@@ -432,7 +439,7 @@ def hitachi_7k750(**options: object) -> Disk:
 
 _MODEL = {"seek_settle_ms": 0.5, "seek_root_ms": 14.5, "zones_MBs": 150.0, "heads": 1, "head_switch_ms": 0.0,
           "track_switch_ms": 0.0, "segments": 0, "command_overlap": False, "write_cache": False,
-          "read_grace_us": FOREVER_US, "flush_queueable": True, "tells_depth": False,
+          "read_grace_us": FOREVER_US, "flush_queueable": True, "tells_depth": False, "scsi": False,
           "capacity_GB": 34.359738368}  # fmt: skip
 
 

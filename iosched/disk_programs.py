@@ -53,6 +53,7 @@ def fill_disk(s: State, d: int, device: Disk) -> None:
     k.piece_sectors = 2 * device.destage_kb
     k.rank = c.RANKS.index(device.destage)
     k.quiet_ns = round(device.destage_quiet_ms * c.MSEC)
+    k.patience_ns = round(device.destage_patience_ms * c.MSEC)
     k.segments_n, k.segment_sectors = device.segments, 2 * device.segment_kb
     if device.write_cache and d == 0:
         k.cache_sectors = 2 * device.cache_kb

@@ -346,6 +346,7 @@ def fill_device(s: State, d: int, machine: Machine, nr_requests: int) -> None:
     dev.completion_ns = round(device.completion_us * c.USEC)
     if isinstance(device, Channels):
         dev.sector_ps = round(512e6 / device.bandwidth_MBs)
+        dev.write_ps = round(512e6 / (device.write_MBs or device.bandwidth_MBs))
     elif isinstance(device, Disk):
         fill_disk(s, d, device)
     elif isinstance(device, SSD):
@@ -353,6 +354,8 @@ def fill_device(s: State, d: int, machine: Machine, nr_requests: int) -> None:
     elif isinstance(device, Exponential):  # spread out, since the generator's first numbers follow a small seed
         dev.generator = int(np.random.SeedSequence(device.seed).generate_state(1)[0]) % (MODULUS - 1) + 1
     dev.flush_ns = dev.completion_ns if device.flush_us is None else round(device.flush_us * c.USEC)
+    dev.scsi = int(getattr(device, "scsi", False))
+    dev.reads_first = int(getattr(device, "reads_first", False))
     dev.write_cache = int(device.write_cache)
     dev.fua = int(device.fua)
     dev.rotational = int(device.rotational)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from . import plots, validate
 from .data import data_file
-from .threads import claims, dbench, dsync, table
+from .threads import claims, dbench, dsync, table, writeback
 
 
 def write_figures(folder: Path, names: list[str], outcomes: list) -> list[Path]:
@@ -19,6 +19,8 @@ def write_figures(folder: Path, names: list[str], outcomes: list) -> list[Path]:
         dbench.ablation().round(3).to_csv(folder / "dbench-ablation.csv", index=False)
         dbench.waker_grid().round(3).to_csv(folder / "dbench-waker-grid.csv", index=False)
         written += [folder / f"dbench-{name}.csv" for name in ("course", "ablation", "waker-grid")]
+    if "writeback" in names:
+        written += writeback_figures(folder)
     comparison = validate.validate_kernel(data_file("kernel/dd.csv"), keep=validate.in_scope)
     written.append(plots.save(plots.validation_scatter(comparison.frame()), folder / "kernel-rows.svg"))
     (folder / "kernel-rows.txt").write_text(f"{comparison}\n", encoding="utf-8")
@@ -53,3 +55,17 @@ def dsync_figures(folder: Path) -> list[Path]:
     )
     dsync.preconditions().to_csv(folder / "dsync-preconditions.csv", index=False)
     return [*written, folder / "dsync-preconditions.csv"]
+
+
+def writeback_figures(folder: Path) -> list[Path]:
+    """Thread 3: what reader and writer got in each setup, and the reader's latencies loaded and idle."""
+    shares = writeback.table()
+    shares.round(2).to_csv(folder / "writeback-shares.csv", index=False)
+    runs = {"idle": "idle read", "beside the writer, CFQ": "cfq"}
+    modelled = {name: writeback.modelled_buckets("wd", run) for name, run in runs.items()}
+    said = {name: writeback.published_buckets(run) for name, run in runs.items()}
+    return [
+        plots.save(plots.shares(shares, "Thread 3: reader beside writer"), folder / "writeback-shares.svg"),
+        plots.save(plots.latency_buckets(modelled, said), folder / "writeback-buckets.svg"),
+        folder / "writeback-shares.csv",
+    ]

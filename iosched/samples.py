@@ -50,7 +50,7 @@ class Samples:
         if self.rows and self.rows[-1].at_ns == at:
             return
         waiting = int(sim.io_waiters) > 0
-        booked_ahead = int(np.maximum(s.processors.free_at - now, 0).sum()) if sim.cpus else 0
+        booked_ahead = int(np.maximum(s.processors.free_at - now, 0).sum() + s.tasks.need.sum()) if sim.cpus else 0
         self.rows.append(
             Sample(
                 at,

@@ -17,7 +17,7 @@ from iosched.laws import check_laws
 from iosched.scenario_file import read_scenario
 
 IDLE_HOST = io.Host(request_us=0, request_mq_us=0, wakeup_us=0, raw_us=0, read_us=0, copy_us=0, ahead_us=0)
-PRESETS = [getattr(io.devices, name) for name in ("wd5000lplx", "st500lm012", "m4_ssd", "hdd_model", "simblk_disk")]
+PRESETS = [getattr(io.devices, name) for name in ("wd5000lplx", "st500lm012", "hdd_model", "simblk_disk")]
 fio = io.workloads.fio
 
 
@@ -184,7 +184,7 @@ def test_what_is_overwritten_in_the_cache_reaches_the_medium_once():
 
 def test_destaging_competes_with_reads_by_its_rank():
     def shares(rank: str, quiet_ms: float) -> tuple[float, float]:
-        device = io.devices.wd5000lplx(destage=rank, destage_quiet_ms=quiet_ms)
+        device = io.devices.wd5000lplx(destage=rank, destage_quiet_ms=quiet_ms, ncq_age_ms=2000.0)
         size = part_of(device, 0.4)
         reader = fio(rw="randread", size=size, direct=True, ioengine="libaio", iodepth=4, runtime=20)
         writer = fio(rw="write", bs="512k", size=size, direct=True, runtime=20)
@@ -195,10 +195,40 @@ def test_destaging_competes_with_reads_by_its_rank():
     assert last[1] < equal[1] / 2
 
 
-def test_an_ssd_reads_and_writes_at_the_rates_that_thread_3_saw():
+def test_in_sweeps_a_read_waits_for_what_the_cache_held_when_the_sweep_began():
+    """A stream has the arm for the patience, then the cache is emptied at once, and so on."""
+
+    def longest_and_share(patience_ms: float) -> tuple[float, float]:
+        device = io.devices.wd5000lplx(destage_patience_ms=patience_ms, ncq_age_ms=0.0, cache_kb=8192)
+        reader = fio(rw="read", bs="256k", size="8G", direct=True, ioengine="libaio", iodepth=2, runtime=10)
+        writer = fio(rw="write", bs="512k", size="8G", direct=True, ioengine="libaio", iodepth=16, runtime=10)
+        jobs = on(device, reader, writer, until=10).jobs
+        return jobs.latency_max_s[0], jobs.bytes[0] / jobs.bytes.sum()
+
+    (short_wait, small), (long_wait, large) = longest_and_share(20.0), longest_and_share(80.0)
+    sweep = 8192 * 1024 / 138e6
+    assert sweep < short_wait < 2 * sweep and sweep < long_wait < 2 * sweep
+    assert small < 0.3 and large > 0.45
+
+
+def test_an_ssd_reads_as_fast_as_its_interface_and_writes_as_thread_3_saw():
     ssd = io.devices.m4_ssd()
-    assert rate_MBs(ssd, rw="read", bs="64k", direct=False, size="8G") == pytest.approx(500, rel=0.01)
-    assert rate_MBs(ssd, rw="write", bs="64k", size="8G") == pytest.approx(200, rel=0.01)
+    for rw, rate, bs in (("read", 550, 2**18), ("write", 200, 2**16)):
+        job = fio(rw=rw, bs=bs, size="8G", direct=True, ioengine="libaio", iodepth=4, runtime=86400.0)
+        expected = bs / (20e-6 + bs / rate / 1e6) * 1e-6
+        assert on(ssd, job, until=5).bytes_per_s * 1e-6 == pytest.approx(expected, rel=0.01)
+
+
+def test_a_device_that_prefers_reads_serves_them_before_older_writes():
+    def read_latency(reads_first: bool) -> float:
+        ssd = io.devices.m4_ssd(reads_first=reads_first)
+        reader = fio(rw="randread", size="1G", direct=True, runtime=2)
+        writer = fio(rw="write", bs="128k", size="1G", direct=True, ioengine="libaio", iodepth=8, runtime=2)
+        return float(on(ssd, reader, writer, until=2).jobs.latency_mean_s[0])
+
+    a_write = 20e-6 + 2**17 / 200e6
+    assert read_latency(True) < 1.5 * a_write
+    assert read_latency(False) > 6 * a_write
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -280,7 +310,7 @@ print(len(r.trace), hashlib.sha256(r.trace.tobytes()).hexdigest())
     [
         ("wd5000lplx()", "cfq", "ext4"),
         ("st500lm012(capacity_GB=4, cache_kb=1280)", "none", "raw"),
-        ("m4_ssd(segments=2)", "mq-deadline", "xfs"),
+        ("m4_ssd()", "mq-deadline", "xfs"),
         ("simblk_disk(write_cache=True)", "noop", "ext4"),
     ],
 )

@@ -511,6 +511,8 @@ def complete(s, ri):
         run_bypass(s, d)
     elif (was_full or dev.queue_plugs != 0) and dev.queued > 0:
         run_queue(s, d)
+    elif dev.scsi != 0 and dev.queued > 0:
+        run_bypass(s, d)  # the SCSI layer runs the queue after every command, whoever may be served next
     if run:
         schedule_run(s, d)
 

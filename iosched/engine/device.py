@@ -10,9 +10,9 @@ import math
 
 from . import disk, ssd
 from .clock import schedule
-from .codes import E_DEPTH, EV_COMPLETE, FLUSH, NONE
+from .codes import E_DEPTH, EV_COMPLETE, FLUSH, NONE, READ, WRITE
 from .jit import jit
-from .lists import pop_front, push_back
+from .lists import push_back, remove
 from .platter import MODULUS, MULTIPLIER
 
 
@@ -26,7 +26,7 @@ def service_time(s, ri):
     if dev.generator != 0:
         dev.generator = dev.generator * MULTIPLIER % MODULUS
         return round(-dev.completion_ns * math.log(dev.generator / MODULUS))
-    return dev.completion_ns + r.nr * dev.sector_ps // 1000
+    return dev.completion_ns + r.nr * (dev.write_ps if r.op == WRITE else dev.sector_ps) // 1000
 
 
 @jit
@@ -89,6 +89,19 @@ def finish(s, ri):
     if dev.disk != 0 or dev.ssd != 0:
         return
     dev.busy_servers -= 1
-    n = pop_front(s, dev.server_queue)
+    n = s.lists[dev.server_queue].head
     if n != NONE:
+        n = next_waiting(s, r.dev, n)
+        remove(s, n)
         serve(s, n >> 1)
+
+
+@jit
+def next_waiting(s, d, oldest):
+    """Which command a free server takes: the oldest, or on a device that prefers reads the oldest read."""
+    n = oldest
+    while s.devices[d].reads_first != 0 and n != NONE:
+        if s.requests[n >> 1].op == READ:
+            return n
+        n = s.nodes[n].next
+    return oldest

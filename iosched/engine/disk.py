@@ -8,18 +8,19 @@ from . import disk_cache, segments
 from .clock import schedule
 from .codes import (
     BEFORE,
-    EQUAL,
     EV_COMPLETE,
     EV_DISK,
     F_FUA,
     FLUSH,
     IN_ORDER,
+    LAST,
     NEVER,
     NONE,
     PIECE,
     READ,
     SHORTEST,
     STREAM,
+    SWEEPS,
     TURNS,
     WRITE,
 )
@@ -214,8 +215,12 @@ def destages(s, d, ri, n):
         return not aged(s, d, ri)
     if ri == NONE:
         return w != NONE or 2 * k.held > k.cache_sectors or quiet(s, d)
-    if k.rank != EQUAL or k.choice == IN_ORDER or k.choice == STREAM or aged(s, d, ri):
+    if k.rank == LAST or k.choice == IN_ORDER or k.choice == STREAM or aged(s, d, ri):
         return False
+    if k.rank == SWEEPS:
+        if k.sweep <= 0 and s.sim[0].now - k.commands_since >= k.patience_ns:
+            k.sweep = k.held
+        return k.sweep > 0
     row = locate_piece(s, d, n)
     return cost_of(s, d, row, WRITE) < cost_of(s, d, ri, s.requests[ri].op)
 
@@ -282,6 +287,8 @@ def destage(s, d, n):
     k.serving = PIECE
     k.until = work(s, d, row, now, WRITE)
     k.destage_ns += k.until - now
+    k.sweep -= k.piece
+    k.commands_since = k.until
     schedule(s, k.until, EV_DISK, d)
 
 

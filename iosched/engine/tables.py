@@ -26,7 +26,7 @@ DEVICE = columns(
     "flush_running flush_data flush_at_once flush_pending_since fifo dispatch_list server_queue waiters "
     "flush_pending0 flush_pending1 flush_served wbt io_latency latency_timer io_max io_cost locked_until accounted_at "
     "idle_row idle_since disk ssd flush_exclusive exclusive parked queue_plugs plugged kicked unplug_at unplug_armed "
-    "head_at generator "
+    "head_at generator write_ps reads_first scsi "
     "area_in_system busy_ns held_ns empty_ns served_ns sojourn_ns arrived completed merges "
     "flushes sectors_in sectors_out sectors_read sectors_written read_requests write_requests"
 )
@@ -36,6 +36,7 @@ DISK = columns(
     "bus_free_at queue "
     "at_sector at_radius at_cylinder at_track stopped_at serving until look_at last_arrival "
     "cache_sectors held dirty waiting free_extent piece_sectors piece wrote_piece rank quiet_ns flush "
+    "patience_ns sweep commands_since "
     "segments_n segment_sectors ahead ahead_from ahead_at ahead_to uses taken written overwritten destage_ns hits"
 )
 SSD = columns(

@@ -12,6 +12,7 @@ from .budget import time_budget
 from .comparison import reproduction, theory, validation_scatter
 from .curves import grid_heatmap, knob_curve
 from .interleaving import dd_rates, interleaving, stream_lanes
+from .mixes import latency_buckets, shares
 from .operation import Lanes, cooperation, lanes, timeline, timelines, typical_operation
 from .throughput import course, rates, rules
 
@@ -25,6 +26,7 @@ __all__ = [
     "interleaving",
     "knob_curve",
     "lanes",
+    "latency_buckets",
     "quantity",
     "rates",
     "reproduction",
@@ -32,6 +34,7 @@ __all__ = [
     "save",
     "stream_lanes",
     "theory",
+    "shares",
     "time_budget",
     "timeline",
     "timelines",

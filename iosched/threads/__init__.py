@@ -33,9 +33,14 @@ STATED = {
     "waker served while idling",
     "short thinkers have wakers",
     "job as stated",
+    "wbt by default",
+    "default wbt_lat_usec",
+    "queue_depth",
+    "bytes read",
+    "bytes written",
 }
 
-THREADS = ("dsync", "dbench", "io-latency", "nfs")
+THREADS = ("dsync", "dbench", "io-latency", "writeback", "nfs")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Widgets for the notebooks: the explorers of threads 0, 1 and 4, predictions before reveals, and exercises that answer.
+"""Widgets for the notebooks: explorers of the threads, predictions before reveals, exercises that answer.
 
 The sliders take label, range and unit from the knobs' own descriptions (`iosched.knobs`): there is one source. The
 picture is an image that is replaced as a whole, of fixed size, so nothing flickers; its artists are kept and only their
@@ -14,15 +14,17 @@ except ImportError as error:
 
 from .dbench import DbenchExplorer, dbench_explorer
 from .dsync import DsyncExplorer, dsync_explorer, measure_slider
-from .exercises import dbench_exercise, dsync_exercise, nfs_exercise
+from .exercises import dbench_exercise, dsync_exercise, nfs_exercise, writeback_exercise
 from .learn import exercise, predict
 from .machines import code_of, presets
 from .nfs import NfsExplorer, nfs_explorer
+from .writeback import WritebackExplorer, writeback_explorer
 
 __all__ = [
     "DbenchExplorer",
     "DsyncExplorer",
     "NfsExplorer",
+    "WritebackExplorer",
     "code_of",
     "dbench_exercise",
     "dbench_explorer",
@@ -34,4 +36,6 @@ __all__ = [
     "nfs_explorer",
     "predict",
     "presets",
+    "writeback_exercise",
+    "writeback_explorer",
 ]

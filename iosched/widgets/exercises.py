@@ -9,7 +9,7 @@ from .. import closed_form, simulate
 from ..filesystems import XFS, Ext4
 from ..result import Result
 from ..schedulers import OldCFQ, waker_rules
-from ..threads import dbench, dsync, nfs, wakers
+from ..threads import dbench, dsync, nfs, wakers, writeback
 from ..workloads import dd
 from .learn import Exercise, exercise
 
@@ -221,4 +221,58 @@ def _ticks() -> Exercise:
         1e3 * OldCFQ().slice_idle_ticks(250) / 250,
         unit="ms",
         why="slice_idle is HZ/125 ticks, two of 4 ms here; with HZ=100 that would be none, so it is one, of 10 ms.",
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# notebook 3
+
+
+def writeback_exercise(number: int) -> Exercise:
+    """Exercise `number` (1 to 3) of notebook 3, on thread 3's first system.
+
+    >>> writeback_exercise(2).answer.options[0]
+    'CFQ, write cache off'
+    """
+    return (_sweep, _which_mix, _windows)[number - 1]()
+
+
+def _sweep() -> Exercise:
+    disk = writeback.machine("wd").device
+    rate = float(disk.zones_MBs[len(disk.zones_MBs) // 2])
+    return exercise(
+        "The write cache holds 32 MiB, the disk writes 112 MB/s. How long does a sweep of a full cache hold up a read?",
+        disk.cache_kb * 1024 / rate / 1e3,
+        unit="ms",
+        why="That is where fio's groups of 250 and 500 ms come from; no scheduler can take back what the disk has.",
+    )
+
+
+MIXES = {
+    "CFQ, write cache off": "cfq, no write cache",
+    "deadline, WBT off, write cache on": "deadline, wbt 0",
+    "deadline, WBT at 75 ms, write cache on": "deadline, wbt 75000",
+    "deadline, WBT at 75 ms, write cache off": "deadline, wbt 75000, no write cache",
+}
+
+
+def _which_mix() -> Exercise:
+    got = {words: writeback.reader_MBs("wd", experiment) for words, experiment in MIXES.items()}
+    return exercise(
+        "Which of these gives the reader the most?",
+        max(got, key=got.__getitem__),
+        choices=list(MIXES),
+        why="WBT sees how long reads take inside the disk, and holds writes back; but only if the disk cannot hide "
+        "them in its cache. Each alone does less.",
+    )
+
+
+def _windows() -> Exercise:
+    return exercise(
+        "fio says that 1.56 % of the 4 KiB reads took longer than 1 ms. How large is a readahead window, if each of "
+        "them is waited for once?",
+        4 / 0.0156,
+        unit="KiB",
+        why="One read in 64 waits: 64 pages, 256 KiB. fio told the kernel that it reads in sequence, which doubles "
+        "read_ahead_kb.",
     )

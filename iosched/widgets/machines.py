@@ -9,8 +9,9 @@ from typing import Any
 
 from ..cgroups import Cgroups
 from ..ddline import rate
-from ..devices import ConstantTime, Disk, null
+from ..devices import Channels, ConstantTime, Disk, null
 from ..host import fitted_host
+from ..memory import Memory
 from ..scenario import Machine
 from ..schedulers import BFQ, SCHEDULERS, available
 from ..workloads import Dbench, Dd, Fio, Job, SharedReader
@@ -133,8 +134,8 @@ def nfs_presets() -> dict[str, Preset]:
     return {f"thread 4: {words}": Preset(nfs.scenario(name)[0], published=said) for name, words in names.items()}
 
 
-def code_of(machine: Machine, job: Job) -> str:
-    """The constructor calls that make this machine and this job, and run them: to be pasted into a cell.
+def code_of(machine: Machine, job: Job | Sequence[Job]) -> str:
+    """The constructor calls that make this machine and this job, or these, and run them: to be pasted into a cell.
 
     >>> from iosched.workloads import dd
     >>> print(code_of(Machine(kernel="4.19", scheduler="noop"), dd(count=9)).splitlines()[2])
@@ -155,6 +156,10 @@ def code_of(machine: Machine, job: Job) -> str:
         parts.append(f"cgroups={[p for p in machine.cgroups.paths if p != '/']!r}")
     if machine.nr_requests is not None:
         parts.append(f"nr_requests={machine.nr_requests}")
+    if machine.memory != Memory():
+        parts.append(f"memory={_call(machine.memory)}")
+    if machine.wbt_lat_usec is not None:
+        parts.append(f"wbt_lat_usec={machine.wbt_lat_usec!r}")
     one_line = ", ".join(parts)
     call = f"io.Machine({one_line})"
     if len(call) > 110:
@@ -163,11 +168,14 @@ def code_of(machine: Machine, job: Job) -> str:
 
 
 DOORS = {ConstantTime: "io.devices.ConstantTime", Dd: "io.workloads.dd", Dbench: "io.workloads.dbench",
-         SharedReader: "io.workloads.SharedReader", Disk: "io.devices.Disk", Fio: "io.workloads.Fio"}  # fmt: skip
+         SharedReader: "io.workloads.SharedReader", Fio: "io.workloads.Fio", Disk: "io.devices.Disk",
+         Channels: "io.devices.Channels"}  # fmt: skip
 
 
 def _call(value: Any) -> str:
     """A frozen dataclass as its constructor call, without the fields that have their default."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_call, value))}]"
     if not is_dataclass(value):
         return repr(value)
     given = [f"{f.name}={_call(getattr(value, f.name))}" for f in fields(value) if getattr(value, f.name) != f.default]
