@@ -87,7 +87,8 @@ def test_nothing_is_guaranteed_where_reads_never_age_or_the_scheduler_promises_n
 
 
 def test_a_lower_target_of_wbt_gives_the_reader_more_and_the_writer_less():
-    mix = io.saturated_mix(machine(queue_depth=31), work(), {"wbt_lat_usec": [500e3, 150e3, 75e3, 40e3, 1e3]})
+    vm = machine(disk="wd5000lplx", queue_depth=31)
+    mix = io.saturated_mix(vm, work(), {"wbt_lat_usec": [500e3, 150e3, 75e3, 40e3, 1e3]})
     assert (np.diff(mix.read_bytes_per_s) >= 0).all() and (np.diff(mix.write_bytes_per_s) <= 0).all()
     assert mix.writes[0] == 23 - 12 + 1 and mix.writes[-1] == 1
 
