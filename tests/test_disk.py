@@ -117,6 +117,12 @@ def test_a_deeper_queue_never_makes_random_reads_slower(preset):
     assert rates[-1] > 1.5 * rates[0]
 
 
+def test_an_age_shorter_than_a_round_takes_the_gain_away():
+    """All 32 commands of a round are old, so that they go in the order of arrival."""
+    old, fresh = (random_rate(io.devices.hdd_model(queue_depth=32, ncq_age_ms=age), 32) for age in (250.0, 2000.0))
+    assert old == pytest.approx(random_rate(io.devices.hdd_model(queue_depth=1), 32), rel=0.02) and fresh > 2 * old
+
+
 def test_shortest_positioning_time_beats_the_nearest_which_beats_the_order_of_arrival():
     shortest, nearest, order = (
         random_rate(io.devices.wd5000lplx(ncq_choice=choice), 32) for choice in ("shortest", "nearest", "order")
