@@ -69,7 +69,7 @@ class Cgroups:
         self.version = version
         if groups is None:
             groups = ["system.slice", "user.slice"]
-        if isinstance(groups, str) or not isinstance(groups, Iterable):
+        if isinstance(groups, (str, bytes)) or not isinstance(groups, Iterable) or getattr(groups, "ndim", 1) == 0:
             raise ScenarioError(f"cgroups: {groups!r} is not a list of paths; give one such as ['user.slice', 'a/b'].")
         self._groups: dict[str, Cgroup] = {ROOT: Cgroup(ROOT, ROOT_WEIGHT)}
         items = groups.items() if isinstance(groups, Mapping) else ((g, None) for g in groups)

@@ -199,7 +199,9 @@ class Disk(ConstantTime):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        zones = self.zones_MBs if isinstance(self.zones_MBs, Iterable) else (self.zones_MBs,)
+        zones = self.zones_MBs
+        if not isinstance(zones, Iterable) or isinstance(zones, (str, bytes)) or np.ndim(zones) == 0:
+            zones = (zones,)
         object.__setattr__(self, "zones_MBs", tuple(number("device.zones_MBs", z, 0.1, 1e6, "MB/s") for z in zones))
         if not 1 <= len(self.zones_MBs) <= MOST_ZONES:
             raise ScenarioError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable
+from numbers import Real
 
 
 class ScenarioError(ValueError):
@@ -39,7 +40,7 @@ def number(field: str, value: object, low: float, high: float, unit: str = "", *
     kind = "a whole number" if integer else "a number"
     allowed = f"{kind} from {low:g} to {high:g}{suffix}"
     try:
-        ok = not isinstance(value, (bool, str)) and math.isfinite(value) and low <= value <= high
+        ok = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value) and low <= value <= high
         ok = ok and (not integer or int(value) == value)
     except (TypeError, ValueError, OverflowError):
         ok = False

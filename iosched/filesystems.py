@@ -41,6 +41,9 @@ class Ext4:
         check(self, "filesystem.")
 
 
+LOG_WRITERS = (None, "caller", "push", "worker")
+
+
 @named
 @dataclass(frozen=True)
 class XFS:
@@ -64,8 +67,8 @@ class XFS:
 
     def __post_init__(self) -> None:
         check(self, "filesystem.")
-        if self.log_writer not in (None, "caller", "push", "worker"):
-            raise unknown("filesystem.log_writer", self.log_writer, ["caller", "push", "worker"])
+        if not isinstance(self.log_writer, (str, type(None))) or self.log_writer not in LOG_WRITERS:
+            raise unknown("filesystem.log_writer", self.log_writer, LOG_WRITERS[1:])
 
 
 @named

@@ -19,7 +19,7 @@ def check_job(job: Any, kind: str, *texts: str) -> None:
     for name in ("name", "cgroup", *texts):
         if not isinstance(getattr(job, name), str):
             raise ScenarioError(f"{kind}.{name}: {getattr(job, name)!r} is not allowed; give a text.")
-    if job.ioclass not in IOCLASSES:
+    if not isinstance(job.ioclass, str) or job.ioclass not in IOCLASSES:
         raise unknown(f"{kind}.ioclass", job.ioclass, IOCLASSES)
 
 

@@ -72,7 +72,7 @@ def check_value(f: Field, value: Any, prefix: str = "") -> None:
     if value is None and meta["optional"]:
         return
     if meta["choices"]:
-        if value not in meta["choices"]:
+        if not isinstance(value, (str, int)) or value not in meta["choices"]:
             raise unknown(name, value, meta["choices"])
         return
     if isinstance(f.default, bool):

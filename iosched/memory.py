@@ -20,7 +20,8 @@ class Memory:
     """How much may be dirty, and for how long. The `_bytes` limits override the ratios where they are not 0.
 
     `size_mb` is what the ratios refer to: free memory and the page cache together, most of a machine's memory. The
-    kernel halves a background limit that is not below the other one without a word; here that is refused.
+    kernel halves a background limit that is not below the other one without a word; here that is refused. So is a ratio
+    of one's own beside the bytes: in the kernel writing one of the two sets the other to 0.
 
     `cgroup_writeback` sends what a cgroup dirtied in its own name (cgroup v2 with the memory controller, on file
     systems that support it); otherwise all is sent in the root's. The limits are the machine's in both cases.
@@ -47,6 +48,8 @@ class Memory:
 
     def __post_init__(self) -> None:
         check(self, "memory.")
+        for ratio in ("dirty_background_ratio", "dirty_ratio"):
+            self._check_one_of_two(ratio, ratio.replace("ratio", "bytes"))
         background, limit = self.limits_pages
         if limit < 32:
             raise ScenarioError(
@@ -58,6 +61,14 @@ class Memory:
                 f"memory.{self._name('dirty_background')}: {self._value('dirty_background')} is not below "
                 f"{self._name('dirty')}, {self._value('dirty')}; give less than {limit * PAGE} bytes, "
                 f"{100 * limit * PAGE / (self.size_mb * MEBIBYTE):.3g} % of size_mb."
+            )
+
+    def _check_one_of_two(self, ratio: str, in_bytes: str) -> None:
+        """The ratio beside the bytes is 0, as in the kernel, or was not given."""
+        if getattr(self, in_bytes) and getattr(self, ratio) not in (0, type(self).__dataclass_fields__[ratio].default):
+            raise ScenarioError(
+                f"memory.{ratio}: {getattr(self, ratio)} is not allowed beside {in_bytes}, {getattr(self, in_bytes)}; "
+                "give one of the two."
             )
 
     def _name(self, kind: str) -> str:

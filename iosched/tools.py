@@ -129,7 +129,8 @@ def vmstat(result: Result, interval_s: float | None = None) -> View:
             "writeback_kB": int(b.caches.writeback.sum()) * c.PAGE // 1024,
         }
         rows.append(row)
-    frame = pd.DataFrame(rows)
+    names = ["time_s", "b", "bi", "bo", *(["sy", "id", "wa"] if cpus else []), "dirty_kB", "writeback_kB"]
+    frame = pd.DataFrame(rows, columns=names)
     head = [
         "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu----- -----meminfo-----",
         " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st   Dirty Writeback",
@@ -185,7 +186,7 @@ def iostat(result: Result, interval_s: float | None = None, columns: str = "brie
             values = _device_values(device, earlier, max(length, 1))
             name = f"sd{chr(ord('a') + d)}"
             rows.append({"time_s": at_ns * NS, "device": name, **{k: values[k] for k in COLUMNS[columns]}})
-    frame = pd.DataFrame(rows)
+    frame = pd.DataFrame(rows, columns=["time_s", "device", *COLUMNS[columns]])
     return View(frame, "\n\n".join(_iostat_text(part, columns) for _, part in frame.groupby("time_s", sort=False)))
 
 

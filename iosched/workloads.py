@@ -77,7 +77,14 @@ def dd(bs: int | str = 512, count: int = 10_000, oflag: str | None = "dsync", co
     4096
     """
     check_options(Dd, "dd", options)
-    return Dd(bs=parse_size("dd.bs", bs), count=count, oflag=oflag or "", conv=conv or "", cgroup=cgroup, **options)  # type: ignore[arg-type]
+    return Dd(
+        bs=parse_size("dd.bs", bs),
+        count=count,
+        oflag="" if oflag is None else oflag,
+        conv="" if conv is None else conv,
+        cgroup=cgroup,
+        **options,
+    )  # type: ignore[arg-type]
 
 
 @named

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import fields
+
+import numpy as np
 import pytest
 
 import iosched as io
 from iosched.cli import main
 from iosched.errors import ScenarioError
+from iosched.schedulers import SCHEDULERS
 
 dd, dbench = io.workloads.dd, io.workloads.dbench
 nfs_read, shared = io.workloads.nfs_read, io.workloads.shared_reader
@@ -127,6 +132,152 @@ def test_a_bad_value_is_refused_in_one_sentence_naming_field_value_and_what_is_a
     text = str(caught.value)
     assert field in text and value in text
     assert "\n" not in text and text.endswith(".") and len(text) < 900
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# every knob of every part, against everything that is no value of it
+
+NOTHING = (math.nan, math.inf, -math.inf, 10**400, "x", b"x", [], {}, (), 1 + 2j, object(), range(3), [1, 2],
+           np.array([1, 2]), np.array([]), np.array(5), np.bool_(True))  # fmt: skip
+PARTS = {
+    "memory": io.Memory, "device": io.devices.ConstantTime, "channels": io.devices.Channels, "disk": io.devices.Disk,
+    "fio": io.workloads.Fio, "dd": io.workloads.Dd, "dbench": io.workloads.Dbench, "host": io.Host, "cfq": io.CFQ,
+    "bfq": io.BFQ, "deadline": io.Deadline, "mq-deadline": io.MqDeadline, "kyber": io.Kyber, "ext4": io.Ext4,
+    "xfs": io.XFS, "wakers": io.WakerRules,
+}  # fmt: skip
+KNOBS = [(part, f) for part, cls in PARTS.items() for f in fields(cls) if "low" in f.metadata]
+
+
+@pytest.mark.parametrize(("part", "field"), KNOBS, ids=[f"{part}-{f.name}" for part, f in KNOBS])
+def test_no_knob_takes_what_is_no_value_of_it(part, field):
+    wrong = [value for value in NOTHING if not (field.name == "zones_MBs" and isinstance(value, np.ndarray | list))]
+    if not field.metadata["choices"] and not isinstance(field.default, bool):
+        low, high = field.metadata["low"], field.metadata["high"]
+        wrong += [low - 1, high + 1, 2 * high + 1, True, "1e3"]
+    if not field.metadata["optional"]:
+        wrong.append(None)
+    for value in wrong:
+        with pytest.raises(ScenarioError) as error:
+            PARTS[part](**{field.name: value})
+        text = str(error.value)
+        assert field.name in text and "\n" not in text and text.endswith(".") and len(text) < 900
+
+
+@pytest.mark.parametrize("value", [b"x", "100", [100, "fast"], [[100]], np.array([[100.0]]), np.array(5), None, {}, -1])
+def test_zones_are_numbers(value):
+    with pytest.raises(ScenarioError, match="zones_MBs"):
+        io.devices.Disk(zones_MBs=value)
+
+
+@pytest.mark.parametrize("value", [[], {}, False, 0, b"dsync", np.array(["dsync"])])
+@pytest.mark.parametrize("field", ["oflag", "conv"])
+def test_only_none_and_texts_are_flags(field, value):
+    with pytest.raises(ScenarioError, match=field):
+        dd(**{field: value})
+
+
+@pytest.mark.parametrize("value", [b"a", 5, np.array(5), [5], [np.array([1])], [None], True])
+def test_cgroups_are_paths(value):
+    with pytest.raises(ScenarioError, match="cgroup"):
+        io.Machine(cgroups=value)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# versions: what is allowed, and since when
+
+
+@pytest.mark.parametrize(
+    ("kernel", "scheduler", "when"),
+    [
+        (kernel, scheduler, when)
+        for scheduler, kernels, when in (
+            ("cfq", ("5.0", "5.10", "6.12"), "5.0"),
+            ("deadline", ("5.0", "6.1"), "5.0"),
+            ("noop", ("5.0", "6.1"), "5.0"),
+            ("bfq", ("4.0", "4.9", "4.11"), "4.12"),
+            ("kyber", ("4.0", "4.9", "4.11"), "4.12"),
+            ("mq-deadline", ("4.0", "4.10"), "4.11"),
+        )
+        for kernel in kernels
+    ],
+)
+def test_a_scheduler_that_the_kernel_lacks_is_refused_with_the_version_in_which_it_came_or_went(
+    kernel, scheduler, when
+):
+    for value in (scheduler, SCHEDULERS[scheduler][0]()):
+        with pytest.raises(ScenarioError) as error:
+            io.Machine(kernel=kernel, scheduler=value)
+        text = str(error.value)
+        assert all(word in text for word in (scheduler, f"kernel {kernel}", f"with {when}", "allowed: "))
+
+
+@pytest.mark.parametrize("kernel", ["4.12", "4.15", "4.19"])
+def test_the_older_kyber_is_said_to_be_another(kernel):
+    with pytest.raises(ScenarioError, match=r"4\.20 or later"):
+        io.Machine(kernel=kernel, scheduler="kyber")
+
+
+@pytest.mark.parametrize("kernel", ["4.0", "4.4", "4.9"])
+def test_writeback_throttling_came_with_4_10(kernel):
+    with pytest.raises(ScenarioError, match=f"wbt_lat_usec: kernel {kernel} .* came with 4.10"):
+        io.Machine(kernel=kernel, wbt_lat_usec=0)
+
+
+@pytest.mark.parametrize("value", [-1, math.nan, math.inf, "75000", True, 1e10, [75000], np.array(75000)])
+def test_a_target_of_wbt_is_a_time(value):
+    with pytest.raises(ScenarioError, match="wbt_lat_usec"):
+        io.Machine(kernel="6.1", wbt_lat_usec=value)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# the page cache's limits, and disks
+
+
+@pytest.mark.parametrize(
+    ("limits", "field"),
+    [
+        ({"dirty_background_ratio": 20}, "dirty_background_ratio: 20"),
+        ({"dirty_background_ratio": 30, "dirty_ratio": 25}, "dirty_background_ratio: 30"),
+        ({"dirty_bytes": 10**6}, "dirty_background_ratio: 10"),
+        ({"dirty_background_bytes": 10**12}, f"dirty_background_bytes: {10**12}"),
+        ({"dirty_background_bytes": 2 * 10**8, "dirty_bytes": 10**8}, "dirty_background_bytes: 200000000"),
+        ({"dirty_ratio": 0}, "dirty_ratio: 0"),
+        ({"dirty_bytes": 4096}, "dirty_bytes: 4096"),
+        ({"dirty_ratio": 30, "dirty_bytes": 10**9}, "dirty_ratio: 30"),
+        ({"dirty_background_ratio": 5, "dirty_background_bytes": 10**7}, "dirty_background_ratio: 5"),
+    ],
+)
+def test_dirty_limits_the_wrong_way_round_or_given_twice_are_refused(limits, field):
+    with pytest.raises(ScenarioError, match=f"^memory.{field} ") as error:
+        io.Memory(**limits)
+    assert "give" in str(error.value) and str(error.value).endswith(".")
+
+
+def test_what_sysctl_prints_can_be_pasted():
+    pasted = io.Memory(dirty_ratio=0, dirty_bytes=10**9, dirty_background_ratio=0, dirty_background_bytes=10**8)
+    assert pasted.limits_pages == (10**8 // 4096, 10**9 // 4096)
+
+
+@pytest.mark.parametrize("preset", ["wd5000lplx", "st500lm012", "m4_ssd", "hdd_model", "simblk_disk"])
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"cache_kb": 1024, "write_cache": True}, "device.cache_kb: 1024"),
+        ({"max_sectors_kb": 32764, "write_cache": True}, "device.cache_kb"),
+        ({"zones_MBs": (50, 100)}, "device.zones_MBs: 100 after 50"),
+        ({"rpm": 0, "seek_settle_ms": 1.0}, "device.rpm: 0 .* seek_settle_ms"),
+        ({"rpm": 0, "seek_settle_ms": 0, "seek_root_ms": 0, "seek_linear_ms": 2.0}, "device.rpm: 0 .* seek_linear_ms"),
+        ({"rpm": -7200}, "device.rpm: -7200"),
+        ({"queue_depth": 33}, "device.queue_depth: 33"),
+    ],
+)
+def test_a_disk_that_cannot_exist_is_refused_whatever_it_is_made_of(preset, options, field):
+    make = getattr(io.devices, preset)
+    if "cache_kb" in field and not options.get("cache_kb"):
+        options = {"cache_kb": 8192} | options
+    with pytest.raises(ScenarioError, match=field) as error:
+        make(**options)
+    assert "give" in str(error.value) or "inwards" in str(error.value)
 
 
 @pytest.mark.parametrize(

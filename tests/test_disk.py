@@ -78,6 +78,15 @@ def test_a_sequential_job_moves_at_the_outer_zones_rate(preset, job):
     assert rate_MBs(device, rw="read", **job) == pytest.approx(device.zones_MBs[0], rel=0.01)
 
 
+@pytest.mark.parametrize("preset", PRESETS[2:])
+@pytest.mark.parametrize("job", [{}, {"bs": "128k"}, {"ioengine": "libaio", "iodepth": 4}])
+def test_without_overlap_each_command_of_a_sequential_job_adds_its_electronics(preset, job):
+    device = preset()
+    size = 128 << 10 if "bs" in job else 1 << 20
+    expected = size / (device.completion_us + size / device.zones_MBs[0])
+    assert rate_MBs(device, rw="read", **job) == pytest.approx(expected, rel=0.01)
+
+
 def test_a_pass_over_all_zones_takes_what_each_zones_rate_says():
     device = io.devices.wd5000lplx(capacity_GB=2.0)
     job = fio(rw="read", bs="1M", size=1_700 << 20, direct=True, loops=1, runtime=86400.0)
@@ -101,11 +110,17 @@ def test_a_late_sequential_read_finds_its_data_in_a_segment():
     assert with_segments.jobs.latency_mean_s.iloc[0] < 0.1 * turn < 0.5 * turn < without.jobs.latency_mean_s.iloc[0]
 
 
-@pytest.mark.parametrize("preset", [*PRESETS[:2], io.devices.simblk_disk])
+@pytest.mark.parametrize("preset", [*PRESETS[:2], io.devices.hdd_model, io.devices.simblk_disk])
 def test_a_deeper_queue_never_makes_random_reads_slower(preset):
-    rates = [random_rate(preset(queue_depth=depth), 32) for depth in (1, 2, 4, 8, 16, 31)]
+    rates = [random_rate(preset(queue_depth=depth, ncq_age_ms=2000.0), 32) for depth in (1, 2, 4, 8, 16, 32)]
     assert all(deeper > 0.985 * shallow for shallow, deeper in zip(rates, rates[1:], strict=False))
     assert rates[-1] > 1.5 * rates[0]
+
+
+def test_an_age_shorter_than_a_round_takes_the_gain_away():
+    """All 32 commands of a round are old, so that they go in the order of arrival."""
+    old, fresh = (random_rate(io.devices.hdd_model(queue_depth=32, ncq_age_ms=age), 32) for age in (250.0, 2000.0))
+    assert old == pytest.approx(random_rate(io.devices.hdd_model(queue_depth=1), 32), rel=0.02) and fresh > 2 * old
 
 
 def test_shortest_positioning_time_beats_the_nearest_which_beats_the_order_of_arrival():

@@ -172,6 +172,14 @@ def test_a_long_run_keeps_no_more_counters_than_a_short_one():
     assert len(result.vmstat(8).frame) == math.ceil(result.elapsed / 8)
 
 
+def test_a_run_that_takes_no_time_has_no_intervals():
+    free = io.Host(**dict.fromkeys(("wakeup_us", "raw_us", "dirty_us"), 0.0))
+    result = io.simulate(io.Machine(host=free, filesystem="raw"), w.dd(bs=4096, count=1, oflag=""))
+    assert result.elapsed == 0
+    assert len(result.vmstat().frame) == len(result.iostat(1).frame) == 0
+    assert result.iostat(columns="old").frame["%util"].tolist() == [0.0]
+
+
 @pytest.mark.parametrize("interval_s", [0.25, 1.5, -1, 0, math.nan, math.inf, "1", True])
 def test_an_interval_that_was_not_kept_says_how_to_keep_it(interval_s):
     result = io.simulate(io.Machine(scheduler="noop"), w.dd(count=10))

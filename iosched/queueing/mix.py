@@ -8,14 +8,17 @@ between, and a cycle takes the sum of their times,
 
 What differs is how many writes a cycle has, and that is each scheduler's own rule:
 
-none                 all share the requests first come first served, so windows are so many of `nr_requests`
+none                 all share the requests first come first served, so windows are so many of `nr_requests`; a
+                     reader's two stand together or apart, by how the run began, and the form takes the mean
 deadline,            a batch of `fifo_batch` writes, or as many batches as fit into the device's queue, since a read
 mq-deadline          stands behind them; fewer where `nr_requests` leaves them no room (4.1)
 the same with WBT    the writes in flight when a read comes: WBT steps between the deepest of its depths whose reads
                      keep the target and the next deeper one, and refills when fewer than half are left (7)
-a reordering disk    a contiguous write is always nearer, so a read waits until its age (`ncq_age_ms`) puts it first
 CFQ, depth 1         a sync slice and an async one, each from its first completion on (1.14)
 BFQ, depth 1         a sync budget, what the device moves in 125 ms, against a third of it: async sectors cost three
+
+On a disk that reorders commands itself (NCQ) a contiguous write is always nearer, and a read waits for a gap in the
+writes or for its age: no form, but `mix_bounds` says how little a reader can get.
 
 Rules: spec block-layer sections 1.10, 1.14, 4.1, 5, 7 and 10, bfq-and-controllers section 5; that WBT's refill leaves
 `max - normal + 1` writes before a read, and that deadline needs three requests beyond the device's to keep a batch
@@ -35,7 +38,7 @@ from ..errors import ScenarioError
 from ..filesystems import Raw
 from ..fio import Fio
 from ..scenario import Machine, Scenario
-from ..schedulers import BFQ, CFQ
+from ..schedulers import BFQ, CFQ, Deadline
 from ..workloads import Dd, Job
 from .knobs import PAGE, axis_values
 
@@ -43,16 +46,15 @@ SMALL_BIO = 256 * PAGE  # before 5.1
 ROOM = 3  # requests beyond those in the device that keep deadline's batch going: the reads, and two writes by turns
 BFQ_TIMEOUT_S, ASYNC_CHARGE = 0.125, 3
 DELAYED_S = 0.125  # a sync request that took so long makes CFQ send async ones sparingly
-DEEP = 8  # commands in the disk from which a contiguous write is always there when one is done
-LONGEST_AGE_S = 0.5  # beyond, a read finds a gap in what a write cache has to destage before it is that old
+FEWEST_BESIDE = 3  # times as many requests as windows, from which it matters little how those stand
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class SaturatedMix:
     """The answer of `saturated_mix`, arrays of the shape of `over`: bytes a second of all readers and all writers
     (`read_bytes_per_s`, `write_bytes_per_s`), `cycle_s`, `writes` (requests a cycle), and `stall_s`, the time at a
-    stretch in which none of a reader's windows is served: how long it is held up (with several readers, under WBT and
-    BFQ at most so long)."""
+    stretch in which none of a reader's windows is served: how long it is held up (exact for a read a cycle; under none,
+    WBT and BFQ at most so long)."""
 
     read_bytes_per_s: np.ndarray
     write_bytes_per_s: np.ndarray
@@ -83,10 +85,11 @@ def saturated_mix(machine: Machine, jobs: Sequence[Job] | Job, over: Mapping[str
     nr_requests, ...), to arrays that broadcast against each other.
 
     It holds for readers through readahead and writers whose data stay in the page cache, each with files of its own, in
-    one cgroup and at one priority, on a `Disk`: under none, noop, deadline and mq-deadline, with WBT where the disk
-    takes commands in their order; under CFQ and BFQ for one reader on a disk of depth 1, where the host's scheduler
-    decides alone (no NCQ). Beyond these it raises and does not guess; `mix_bounds` holds for all. Against the simulator
-    the bytes a second of either are within 20 % (under WBT 25 %; median 3 %) on four disks at six depths.
+    one cgroup and at one priority, on a `Disk` without a write cache and a host that is fast enough: under none,
+    deadline and mq-deadline where the disk takes commands in their order (`ncq_choice="order"`, or a depth of 1 or 2),
+    also with WBT; under CFQ and BFQ for one reader on a disk of depth 1, where the host's scheduler decides alone (no
+    NCQ). Beyond these it raises and does not guess; `mix_bounds` holds for all. Against the simulator the bytes a
+    second of either are within 25 % (median 3 %) on four disks at six depths.
 
     Raises ScenarioError for anything else, and for values that a field would not take.
 
@@ -114,16 +117,20 @@ def saturated_mix(machine: Machine, jobs: Sequence[Job] | Job, over: Mapping[str
 
 @dataclass(frozen=True)
 class MixBounds:
-    """What no scheduler can exceed, in bytes a second: `total` of both, `read` and `write` of either alone."""
+    """Bytes a second that no scheduler exceeds: `total` of both, `read` and `write` of either alone; and `least_read`,
+    which all readers together get at least (0 where nothing guarantees it)."""
 
     total: float
     read: float
     write: float
+    least_read: float
 
 
 def mix_bounds(machine: Machine, jobs: Sequence[Job] | Job) -> MixBounds:
-    """Upper bounds of the mix under any scheduler: the bottleneck's (no disk moves more than its rate where the files
-    lie), and for the readers the asymptote of a closed loop with two windows each, whose host needs its time.
+    """Bounds of the mix under any scheduler: the bottleneck's (no disk moves more than its rate where the files lie);
+    for the readers the asymptote of a closed loop whose host needs its time for every window; and, under deadline and
+    mq-deadline on a disk without a write cache, what is left of them when every read waits for a batch of writes and
+    then for its age, with the writes that the disk holds before it.
 
     Raises ScenarioError for jobs that are no buffered readers and writers, or no disk.
 
@@ -133,10 +140,18 @@ def mix_bounds(machine: Machine, jobs: Sequence[Job] | Job) -> MixBounds:
     150
     """
     mix = _Mix(Scenario(machine, jobs))
-    host = machine.host
+    host, disk = machine.host, machine.device
     cpu = (host.scaled("ahead_us") + host.scaled("copy_us")) * 1e-6 * mix.window / PAGE  # type: ignore[union-attr]
     read = min(mix.rate, len(mix.readers) * mix.window / cpu if cpu > 0 else np.inf)
-    return MixBounds(mix.rate, read, mix.rate)
+    least = 0.0
+    in_order = disk.queue_depth == 1 or disk.ncq_choice == "order"  # type: ignore[attr-defined]
+    if isinstance(machine.scheduler, Deadline) and not disk.write_cache and (in_order or disk.ncq_age_ms):
+        waits = machine.scheduler.fifo_batch + disk.queue_depth
+        age = 0.0 if in_order else disk.ncq_age_ms * 1e-3  # type: ignore[attr-defined]
+        readers = len(mix.readers)
+        length = age + waits * (mix.write_s + mix.late_s) + 2 * readers * (2 * mix.move + mix.read_s)
+        least = readers * mix.window / length  # one window each, if the second comes too late for the same turn
+    return MixBounds(mix.rate, read, mix.rate, least)
 
 
 class _Mix:
@@ -201,13 +216,11 @@ class _Mix:
         late = self.disk.queue_depth == 1 and not self.disk.write_cache and self.disk.write_grace_us < gap_us
         return self.disk.turn_s if late else 0.0
 
-    def cycle(
-        self, windows: float, writes: float, moves: float, late: bool = True, stalls: int = 1
-    ) -> tuple[float, ...]:
-        """The fields of a cycle, in which a reader waits in `stalls` places; `late`: the writes are one run."""
+    def cycle(self, windows: float, writes: float, moves: float, late: bool = True) -> tuple[float, ...]:
+        """The fields of a cycle; `late`: its writes come one right behind another."""
         away = writes * self.write_s + moves * self.move + (writes - 1) * self.late_s * late
         length = windows * self.read_s + away
-        return windows * self.window / length, writes * self.write / length, length, away / stalls, writes
+        return windows * self.window / length, writes * self.write / length, length, away, writes
 
 
 def _file_bytes(job: Job) -> int:
@@ -222,24 +235,22 @@ def _point(scenario: Scenario) -> tuple[float, ...]:
         raise ScenarioError("jobs: several cgroups or priorities are beyond the saturated mix's form; simulate() it.")
     reorders = disk.queue_depth > 2 and disk.ncq_choice != "order"  # with two, a read is the only one left
     throttled = machine.wbt_target_us > 0 and disk.queue_depth > 1
-    if disk.write_cache and (disk.destage != "equal" or not reorders):
+    if disk.write_cache:
         raise ScenarioError(
-            "device.write_cache: a cache is known to the saturated mix's form only on a disk that reorders commands "
-            'and destages as equal (destage="equal"); give write_cache=False, or simulate() it.'
+            "device.write_cache: what is in it is destaged by the disk's own choice, beyond the saturated mix's form; "
+            "give write_cache=False, or simulate() it."
+        )
+    if reorders and not isinstance(machine.scheduler, CFQ | BFQ):
+        raise ScenarioError(
+            f"device.ncq_choice: a disk that chooses the {disk.ncq_choice} command itself is beyond the mix's form; "
+            'give ncq_choice="order" or queue_depth=1, ask mix_bounds(), or simulate() it.'
         )
     name = machine.scheduler_name
     if isinstance(machine.scheduler, CFQ | BFQ):
         return (_cfq if name == "cfq" else _bfq)(mix)
     if name == "kyber":
         raise ScenarioError("scheduler: kyber steers by percentiles, which has no closed form; simulate() it.")
-    if throttled and reorders:
-        raise ScenarioError(
-            "wbt_lat_usec: throttling a disk that reorders commands itself has no closed form; give wbt_lat_usec=0, "
-            'ncq_choice="order" or queue_depth=1, or simulate() it.'
-        )
-    if throttled:
-        return _throttled(mix)
-    return _aging(mix) if reorders else _in_order(mix)
+    return _throttled(mix) if throttled else _in_order(mix)
 
 
 def _in_order(mix: _Mix) -> tuple[float, ...]:
@@ -252,8 +263,13 @@ def _in_order(mix: _Mix) -> tuple[float, ...]:
         tags = min(mix.requests, depth)
         if tags <= windows:  # each process takes one in turn
             return mix.cycle(readers, 1, readers + 1, late=False)
-        writes = max(tags - windows, 2)
-        return mix.cycle(windows, writes, windows + min(windows, writes), late=False, stalls=2 if readers == 1 else 1)
+        if tags < FEWEST_BESIDE * windows:
+            raise ScenarioError(
+                f"device.queue_depth: with {tags} requests it matters how {windows} windows stand among the writes; "
+                f"the form holds up to {windows} and from {FEWEST_BESIDE * windows} on; simulate() it."
+            )
+        together, apart = readers + 1, 2 * windows
+        return mix.cycle(windows, tags - windows, (together + apart) / 2, late=False)
     return mix.cycle(windows, _batches(mix), readers + 1)
 
 
@@ -269,37 +285,11 @@ def _batches(mix: _Mix) -> int:
     return max(mix.requests - 1, 1) if few else batch * -(-depth // batch)
 
 
-def _aging(mix: _Mix) -> tuple[float, ...]:
-    """A disk that prefers what is near: the writes' stream, until a read is old enough."""
-    disk, readers = mix.disk, len(mix.readers)
-    age = disk.ncq_age_ms * 1e-3
-    name = mix.machine.scheduler_name
-    if name in ("none", "noop"):
-        raise ScenarioError(
-            f"scheduler: under {name} a disk that reorders commands finds gaps in the writes for its reads, beyond the "
-            'form; give ncq_choice="order" or queue_depth=1, or simulate() it.'
-        )
-    if readers > 1:
-        raise ScenarioError("jobs: several readers on a disk that reorders commands are beyond the form; simulate().")
-    if disk.write_cache and not 0 < age <= LONGEST_AGE_S:
-        raise ScenarioError(
-            f"device.ncq_age_ms: beside a write cache the form holds for ages up to {LONGEST_AGE_S * 1e3:g} ms, "
-            f"{disk.ncq_age_ms:g} is not; simulate() it."
-        )
-    if disk.queue_depth < DEEP:
-        raise ScenarioError(
-            f"device.queue_depth: {disk.queue_depth} leaves it open whether the next write is there in time; the form "
-            f'holds for 1, 2, {DEEP} and more, or ncq_choice="order"; simulate() it.'
-        )
-    if age == 0:  # a read that never ages is never nearer
-        return 0.0, mix.rate * mix.write / (mix.write + mix.rate * mix.command), np.inf, np.inf, np.inf
-    batch = mix.machine.scheduler.fifo_batch  # the read comes somewhere within one
-    return mix.cycle(2, age / mix.write_s + batch / 2, 2)
-
-
 def _throttled(mix: _Mix) -> tuple[float, ...]:
     """WBT steps between the deepest depth that keeps the target and the next deeper one."""
     target, depth = mix.machine.wbt_target_us * 1e-6, mix.disk.queue_depth
+    if not getattr(mix.disk, "tells_depth", True):  # WBT then takes what it can see
+        depth = mix.requests
     if len(mix.readers) > 1:
         raise ScenarioError("jobs: several readers under WBT are beyond the form; give one, or simulate() it.")
     cycles = [mix.cycle(2, _before_a_read(step, depth), 2) for step in range(-1, 6)]

@@ -72,14 +72,17 @@ def scheduler(value: object, kernel: Kernel) -> object:
             raise unknown("scheduler", value, available(kernel))
         value = (OldCFQ if value == "cfq" and kernel.old else SCHEDULERS[value][0])()
     name = name_of(value)
-    if isinstance(value, Kyber) and kernel >= "4.12" and kernel < NEW_KYBER:
+    _, _, _, first, gone = SCHEDULERS[name]
+    if isinstance(value, Kyber) and first <= kernel < NEW_KYBER:
         raise ScenarioError(
             f"scheduler: kyber of kernel {kernel} has another controller, which is not modelled; give kernel "
             f"{NEW_KYBER} or later."
         )
     if name not in available(kernel):
+        when = f"came with {first}" if kernel < first else f"went with {gone}"
         raise ScenarioError(
-            f"scheduler: {name!r} does not exist in kernel {kernel}; allowed: {', '.join(available(kernel))}."
+            f"scheduler: {name!r} does not exist in kernel {kernel}, it {when}; allowed: "
+            f"{', '.join(available(kernel))}."
         )
     if isinstance(value, CFQ if kernel.old else OldCFQ):
         raise ScenarioError(
