@@ -29,9 +29,7 @@ class Kernel:
         if self.numbers == (2, 6) and match[3]:
             self.numbers += (int(match[3]),)
         if not (OLD[0] <= self.numbers <= OLD[1] or NEW[0] <= self.numbers <= NEW[1]):
-            raise ScenarioError(
-                f"kernel: {version!r} is not modelled; allowed are 2.6.24 to 2.6.32 and 4.0 to 6.12."
-            )
+            raise ScenarioError(f"kernel: {version!r} is not modelled; allowed are 2.6.24 to 2.6.32 and 4.0 to 6.12.")
 
     @property
     def old(self) -> bool:

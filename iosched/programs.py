@@ -488,7 +488,9 @@ def lay_out_files(s: State, scenario: Scenario) -> None:
     raw = isinstance(scenario.machine.filesystem, Raw)
     place = areas(scenario)
     for partition in {job.partition for job in scenario.jobs}:
-        rows = [i for i, job in enumerate(scenario.jobs) if job.partition == partition and not getattr(job, "thread", 0)]
+        rows = [
+            i for i, job in enumerate(scenario.jobs) if job.partition == partition and not getattr(job, "thread", 0)
+        ]
         laid_out = [i for i in rows if isinstance(scenario.jobs[i], Fio | SharedReader)]
         cached = [i for i in rows if is_cached(scenario.jobs[i])]
         laid_out = [i for i in laid_out if i not in cached]

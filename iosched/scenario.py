@@ -161,7 +161,9 @@ class Scenario:
         if not isinstance(self.machine, Machine):
             raise ScenarioError(f"machine: {self.machine!r} is not a machine; give an iosched.Machine.")
         jobs = (self.jobs,) if isinstance(self.jobs, Job) else tuple(self.jobs)
-        jobs = tuple(one for job in jobs for one in (job.expanded() if isinstance(job, Dbench | Fio | SharedReader) else (job,)))
+        jobs = tuple(
+            one for job in jobs for one in (job.expanded() if isinstance(job, Dbench | Fio | SharedReader) else (job,))
+        )
         object.__setattr__(self, "jobs", jobs)
         if not jobs:
             raise ScenarioError("jobs: the list is empty, so nothing can ever happen; give at least one job.")
@@ -195,9 +197,7 @@ class Scenario:
                 f"volume: it is modelled for nfs_read and shared_reader, not for {job.name!r}; give volume=None."
             )
         if isinstance(job, SharedReader) and job.shares_context and machine.scheduler_name == "bfq":
-            raise ScenarioError(
-                f"{job.name}.io_context: {job.io_context!r} is not modelled under bfq; give 'private'."
-            )
+            raise ScenarioError(f"{job.name}.io_context: {job.io_context!r} is not modelled under bfq; give 'private'.")
 
     def _warn_of_ignored_class(self, job: Job) -> None:
         """The kernel takes any ionice; some schedulers do not look at it."""

@@ -22,8 +22,9 @@ class SharedReader:
     Without a client each process takes the next piece when it is done with its last ("free"), or every `threads`-th one
     ("turns"); `rate` lets none begin before its time. With one they are nfsd threads: the client's read-ahead asks for
     `burst` pieces at a time, up to `ahead` beyond what its reader has, with no more than `slots` requests on their
-    way; answers come over a link of `network_MBs`, `latency_us` later, and take the client `client_us` each, its requests `request_us`. Of threads
-    without work the newest sleeper is woken first (`wake`). `tasks` of the threads take part (None: all).
+    way, `request_us` apart; answers come over a link of `network_MBs`, `latency_us` later, and take the client
+    `client_us` each. Of threads without work the newest sleeper is woken first (`wake`). `tasks` of the threads take
+    part (None: all).
 
     Buffered readers share the page cache; the read-ahead belongs to the open file, which they share unless `own_files`.
     `io_context` is "private"; "clone_io" for threads cloned with CLONE_IO, which share their parent's if it has one
@@ -47,10 +48,12 @@ class SharedReader:
     client: bool = knob(False, "an NFS client asks for the pieces")
     burst: int = knob(15, "pieces that the client asks for at once", "pieces", 1, 1024, integer=True,
                       slider=(1, 32, "linear"))  # fmt: skip
-    ahead: int | None = knob(None, "pieces it asks for beyond what its reader has, at least a burst; None: two bursts", "pieces", 1, 4096,
-                             integer=True, optional=True)  # fmt: skip
+    ahead: int | None = knob(None, "asked for beyond what its reader has, at least a burst; None: two", "pieces", 1,
+                             4096, integer=True, optional=True)  # fmt: skip
     slots: int = knob(16, "requests of the client on their way", "pieces", 1, 4096, integer=True)
-    network_MBs: float | None = knob(None, "bandwidth of the link; None: no limit", "10^6 bytes/s", 0.01, 1e6, optional=True)
+    network_MBs: float | None = knob(
+        None, "bandwidth of the link; None: no limit", "10^6 bytes/s", 0.01, 1e6, optional=True
+    )
     latency_us: float = knob(0.0, "there and back again", "us", 0, 1e9)
     request_us: float = knob(0.0, "between two requests of the client", "us", 0, 1e9)
     client_us: float = knob(0.0, "the client's own time of a piece", "us", 0, 1e9)
@@ -87,9 +90,13 @@ class SharedReader:
         if self.direct and (self.bs % 512 or self.size % 512):
             raise ScenarioError(f"shared.bs: {self.bs} is not allowed with direct; give a multiple of 512 bytes.")
         if not self.direct and self.bs % PAGE:
-            raise ScenarioError(f"shared.bs: {self.bs} is not allowed through the page cache; give a multiple of {PAGE}.")
+            raise ScenarioError(
+                f"shared.bs: {self.bs} is not allowed through the page cache; give a multiple of {PAGE}."
+            )
         if self.size > MOST_PAGES * PAGE:
-            raise ScenarioError(f"shared.size: {self.size} is too large to keep its pages; give at most {MOST_PAGES * PAGE}.")
+            raise ScenarioError(
+                f"shared.size: {self.size} is too large to keep its pages; give at most {MOST_PAGES * PAGE}."
+            )
         if not isinstance(self.cgroups, (tuple, list)) or not all(isinstance(g, str) for g in self.cgroups):
             raise ScenarioError(f"shared.cgroups: {self.cgroups!r} is no list of cgroups; give one such as ('a', 'b').")
         object.__setattr__(self, "cgroups", tuple(self.cgroups))
@@ -135,7 +142,9 @@ def shared_reader(bs: int | str = "128k", size: int | str = "200M", **options: o
     return SharedReader(bs=parse_size("shared.bs", bs), size=parse_size("shared.size", size, LARGEST_FILE), **options)  # type: ignore[arg-type]
 
 
-def nfs_read(bs: int | str = "32k", size: int | str = "2000M", network_MBs: float | None = 95.4, **options: object) -> SharedReader:
+def nfs_read(
+    bs: int | str = "32k", size: int | str = "2000M", network_MBs: float | None = 95.4, **options: object
+) -> SharedReader:
     """nfsd threads that serve one client's sequential read. Options as the fields of `SharedReader`.
 
     Raises ScenarioError as `shared_reader`.

@@ -45,7 +45,7 @@ def test_half_of_the_rows_are_within_2_percent_and_of_cfq_deadline_and_noop_on_4
 
 
 def test_of_two_runs_that_differ_in_the_scheduler_alone_the_faster_one_is_faster(runs, comparison):
-    """Where they differ by a fifth or more; the exceptions are bistable rows of two and eight, and a disk of depth 1."""
+    """Where they differ by a fifth or more; the exceptions are bistable rows, and a disk of depth 1."""
     groups: dict[tuple, list] = {}
     for run, row in zip(runs, comparison.rows, strict=True):
         q = run.conditions

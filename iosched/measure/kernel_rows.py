@@ -149,7 +149,9 @@ def scenario_of(run: KernelRun, host: Host) -> tuple[Machine, list[Job]]:
             filesystem=filesystem_of(row, placement, kernel),
             scheduler=scheduler_of(row, kernel),
             host=host,
-            cgroups=cgroups_of(row, {g for job in jobs for g in (job.cgroup, *getattr(job, "cgroups", ()))} | {placement}),
+            cgroups=cgroups_of(
+                row, {g for job in jobs for g in (job.cgroup, *getattr(job, "cgroups", ()))} | {placement}
+            ),
             **writeback_of(row, kernel),
         )
     except ScenarioError as error:

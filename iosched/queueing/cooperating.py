@@ -33,8 +33,7 @@ CAP = 2  # slice_idles that a think time counts at most
 
 
 class Cooperation(NamedTuple):
-    """`bytes_per_s` of the stream, `limit_bytes_per_s` without stalls, `stalls` a burst, `cycle_s` from one burst to the
-    next."""
+    """`bytes_per_s` of the stream, `limit_bytes_per_s` without stalls, `stalls` a burst, `cycle_s` of a burst."""
 
     bytes_per_s: float
     limit_bytes_per_s: float

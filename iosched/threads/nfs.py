@@ -3,12 +3,13 @@
 Source: linux-kernel, "Slow file transfer speeds with CFQ IO scheduler in some cases", November 2008.
 
 What is fitted, and on what: the link on the read of a cached file (95.4 MB/s); the disks' rate on the local dd under
-deadline (193 MB/s); and on the iostat row of the NFS read under deadline what the disks read ahead (`segment_kb`), how
+deadline (193 MB/s); on the iostat row of the NFS read under deadline what the disks read ahead (`segment_kb`), how
 far apart the client's requests are (`request_us`), and what it asks for at once: the disks are busy 45 % of the time,
 and then hold 12 requests of 45 KiB on average, so a burst brings each 24 of them, 2.1 MB to both. That is a read-ahead
 of 15 RPCs of 128 KiB, asked for when the one before is read. bios are as large as that row says (1 + rrqm/r of them a
-request). The two disks are striped, since both work alike; 64 KiB is md's default of the time. HZ=100 is recalled by the
-spec, 8 threads are nfsd's default, the CPU (two instructions a nanosecond) is assumed. Everything under CFQ is predicted.
+request). The two disks are striped, since both work alike; 64 KiB is md's default of the time. HZ=100 is recalled by
+the spec, 8 threads are nfsd's default, the CPU (two instructions a nanosecond) is assumed. Everything under CFQ is
+predicted.
 
 The disks of the thread read 31 to 37 % more than dd gets, in every row, and nobody knows why. So iostat's figures
 under CFQ are predicted as ratios to deadline's row, and of the two disks, which work alike in four of the thread's five
@@ -18,7 +19,6 @@ rows, the mean is taken: which of them has more to do while the stream stalls is
 from __future__ import annotations
 
 from collections.abc import Callable
-
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -173,7 +173,9 @@ def excess() -> float:
 
 def over_deadline(experiment: str, column: str) -> float:
     """The same figure as the ratio to deadline's row, times what the thread has for that, the mean of its disks."""
-    rows = [c.low for c in claims("nfs") if c.experiment == "deadline" and c.quantity in [f"{d} {column}" for d in DISKS]]
+    rows = [
+        c.low for c in claims("nfs") if c.experiment == "deadline" and c.quantity in [f"{d} {column}" for d in DISKS]
+    ]
     base = disk_row("deadline")[column]
     return sum(rows) / len(rows) * disk_row(experiment)[column] / base if base else 0.0
 

@@ -53,7 +53,7 @@ class NfsExplorer(Explorer):
             "host.hz": choice("HZ", [100, 250, 300, 1000], 100, "ticks a second"),
             "shared.threads": threads,
             "shared.burst": control("shared.burst", 15),
-            "shared.smooth": w.Checkbox(description="a piece at a time", tooltip="the client asks for the next piece when one is read"),
+            "shared.smooth": w.Checkbox(description="a piece at a time", tooltip="the next when one is read"),
             "shared.io_context": w.Checkbox(description="one io_context", tooltip="the threads share their parent's"),
             "volume": choice("disks", list(DISKS), "two, striped", "under the file system"),
         }  # fmt: skip
@@ -68,9 +68,7 @@ class NfsExplorer(Explorer):
         v = {name: widget.value for name, widget in self.controls.items()}
         scheduler: Any = v["scheduler"]
         if scheduler == "cfq":
-            scheduler = OldCFQ(
-                slice_idle=rounded(v["scheduler.slice_idle"]), cooperators=v["scheduler.cooperators"]
-            )
+            scheduler = OldCFQ(slice_idle=rounded(v["scheduler.slice_idle"]), cooperators=v["scheduler.cooperators"])
         base = self._now.machine
         layout = DISKS[v["volume"]]
         return replace(
@@ -184,8 +182,8 @@ def nfs_explorer(preset: str = "thread 4: CFQ, no patches", predict_first: bool 
     """Thread 4 to be explored: threads, bursts, ticks, slice_idle, cooperators, io_context, disks, live.
 
     Above, dd's throughput over the burst with which the client asks, simulated and by formula, beside what was
-    published; below, a
-    tenth of a second of the disk that is kept idle most, a lane a thread. `predict_first` asks for a number before anything moves.
+    published; below, a tenth of a second of the disk that is kept idle most, a lane a thread. `predict_first` asks for
+    a number before anything moves.
 
     Raises ScenarioError for an unknown preset.
 
