@@ -6,7 +6,7 @@ from pathlib import Path
 
 from . import plots, validate
 from .data import data_file
-from .threads import claims, dbench, dsync, table
+from .threads import claims, dbench, dsync, nfs, table
 
 
 def write_figures(folder: Path, names: list[str], outcomes: list) -> list[Path]:
@@ -19,6 +19,8 @@ def write_figures(folder: Path, names: list[str], outcomes: list) -> list[Path]:
         dbench.ablation().round(3).to_csv(folder / "dbench-ablation.csv", index=False)
         dbench.waker_grid().round(3).to_csv(folder / "dbench-waker-grid.csv", index=False)
         written += [folder / f"dbench-{name}.csv" for name in ("course", "ablation", "waker-grid")]
+    if "nfs" in names:
+        written += nfs_figures(folder)
     comparison = validate.validate_kernel(data_file("kernel/dd.csv"), keep=validate.in_scope)
     written.append(plots.save(plots.validation_scatter(comparison.frame()), folder / "kernel-rows.svg"))
     (folder / "kernel-rows.txt").write_text(f"{comparison}\n", encoding="utf-8")
@@ -53,3 +55,20 @@ def dsync_figures(folder: Path) -> list[Path]:
     )
     dsync.preconditions().to_csv(folder / "dsync-preconditions.csv", index=False)
     return [*written, folder / "dsync-preconditions.csv"]
+
+
+def nfs_figures(folder: Path) -> list[Path]:
+    """Thread 4: dd's rates, and one disk under CFQ, the patch and deadline."""
+    names = (
+        "cfq",
+        "clone_io",
+        "cooperators",
+        "both",
+        "shared io_context",
+        "merging queues",
+        "anticipatory",
+        "deadline",
+    )
+    bars = plots.dd_rates(nfs.rates(*names, "deadline"), nfs.published(), nfs.forms("cfq", "deadline"))
+    lanes = plots.interleaving(nfs.traced("cfq", "cooperators", "deadline"))
+    return [plots.save(bars, folder / "nfs-rates.svg"), plots.save(lanes, folder / "nfs-interleaving.svg")]

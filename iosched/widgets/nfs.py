@@ -189,7 +189,7 @@ def nfs_explorer(preset: str = "thread 4: CFQ, no patches", predict_first: bool 
 
     >>> explorer = nfs_explorer(predict_first=False)
     >>> explorer.controls["scheduler"].value = "deadline"
-    >>> explorer.result.shared_reads.bytes_per_s.iloc[0] > 80e6
+    >>> bool(explorer.result.shared_reads.bytes_per_s.iloc[0] > 80e6)
     True
     """
     return NfsExplorer(preset, predict_first)
