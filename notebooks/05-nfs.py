@@ -156,6 +156,12 @@ plots.reproduction(threads.table(outcomes[9:29]), "Thread 4: dd")
 threads.table(outcomes)[["id", "statement", "published", "simulated", "ratio", "role", "verdict"]]
 
 # %% [markdown]
+# The server's disks as `iostat -x` of the time shows them. Little's law holds in each row: r/s × await = avgqu-sz.
+
+# %%
+nfs.iostat_rows().round(2)
+
+# %% [markdown]
 # ## What happened
 #
 # 1. One stream, but several processes: whoever schedules by process sees eight readers with gaps.

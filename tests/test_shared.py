@@ -129,6 +129,11 @@ def test_a_run_is_repeatable_and_a_trace_changes_nothing():
     assert first.elapsed == second.elapsed
 
 
+def test_a_printed_result_says_what_dd_would():
+    result = io.simulate(io.Machine(scheduler="noop"), reader(size=SIZE, threads=2, name="team"))
+    assert "team (2): 8388608 bytes (8.4 MB, 8.0 MiB) copied" in str(result)
+
+
 def test_a_shared_read_in_a_scenario_file(tmp_path):
     from iosched.scenario_file import read_scenario
 

@@ -51,7 +51,7 @@ def cooperating(machine: Machine, job: SharedReader) -> Cooperation:
     >>> from iosched.threads import nfs
     >>> form = cooperating(*nfs.scenario("cfq"))
     >>> round(form.bytes_per_s / 1e6), round(form.limit_bytes_per_s / 1e6)
-    (35, 91)
+    (35, 92)
     """
     if not isinstance(job, SharedReader) or not job.client:
         raise ScenarioError(f"jobs: {job.name!r} has no client; this form answers for nfs_read alone.")

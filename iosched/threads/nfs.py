@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import workloads
 from ..devices import Disk
@@ -34,6 +34,9 @@ from ..schedulers import OldCFQ
 from ..simulation import simulate
 from ..volumes import Volume
 from . import Claim, Outcome, claims
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DD_BYTES = 2000 * 2**20
 COLUMNS = ("rrqm/s", "wrqm/s", "r/s", "w/s", "rsec/s", "wsec/s", "avgrq-sz", "avgqu-sz", "await", "svctm", "%util")
@@ -155,6 +158,23 @@ def disk_row(experiment: str, disk: int | None = None) -> dict[str, float]:
     values += [sectors / requests, int(every.area_in_system.sum()) * 1e-9 / t]
     values += [int(every.sojourn_ns.sum()) * 1e-9 / requests, busy / requests, 100 * busy / t]
     return dict(zip(COLUMNS, values, strict=True))
+
+
+def iostat_rows() -> pd.DataFrame:
+    """The thread's ten rows of iostat, simulated: columns experiment, disk and iostat's own; await and svctm in ms.
+
+    >>> iostat_rows().shape
+    (10, 13)
+    """
+    import pandas as pd
+
+    rows = []
+    for experiment in ("deadline", "cooperators", "cfq", "clone_io", "both"):
+        for disk, name in enumerate(DISKS):
+            row = disk_row(experiment, disk)
+            row |= {column: 1e3 * row[column] for column in ("await", "svctm")}
+            rows.append({"experiment": experiment, "disk": name, **row})
+    return pd.DataFrame(rows)
 
 
 def iostat(experiment: str, column: str) -> float:
