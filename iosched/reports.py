@@ -72,8 +72,5 @@ def nfs_figures(folder: Path) -> list[Path]:
     bars = plots.dd_rates(nfs.rates(*names, "deadline"), nfs.published(), nfs.forms("cfq", "deadline"))
     lanes = plots.interleaving(nfs.traced("cfq", "cooperators", "deadline"))
     nfs.iostat_rows().round(2).to_csv(folder / "nfs-iostat.csv", index=False)
-    return [
-        folder / "nfs-iostat.csv",
-        plots.save(bars, folder / "nfs-rates.svg"),
-        plots.save(lanes, folder / "nfs-interleaving.svg"),
-    ]
+    pictures = {"nfs-rates.svg": bars, "nfs-interleaving.svg": lanes}
+    return [folder / "nfs-iostat.csv", *(plots.save(picture, folder / name) for name, picture in pictures.items())]
