@@ -6,7 +6,7 @@ from pathlib import Path
 
 from . import plots, validate
 from .data import data_file
-from .threads import claims, dbench, dsync, table, writeback
+from .threads import claims, dbench, dsync, nfs, table, writeback
 
 
 def write_figures(folder: Path, names: list[str], outcomes: list) -> list[Path]:
@@ -21,6 +21,8 @@ def write_figures(folder: Path, names: list[str], outcomes: list) -> list[Path]:
         written += [folder / f"dbench-{name}.csv" for name in ("course", "ablation", "waker-grid")]
     if "writeback" in names:
         written += writeback_figures(folder)
+    if "nfs" in names:
+        written += nfs_figures(folder)
     comparison = validate.validate_kernel(data_file("kernel/dd.csv"), keep=validate.in_scope)
     written.append(plots.save(plots.validation_scatter(comparison.frame()), folder / "kernel-rows.svg"))
     (folder / "kernel-rows.txt").write_text(f"{comparison}\n", encoding="utf-8")
@@ -69,3 +71,22 @@ def writeback_figures(folder: Path) -> list[Path]:
         plots.save(plots.latency_buckets(modelled, said), folder / "writeback-buckets.svg"),
         folder / "writeback-shares.csv",
     ]
+
+
+def nfs_figures(folder: Path) -> list[Path]:
+    """Thread 4: dd's rates, and one disk under CFQ, the patch and deadline."""
+    names = (
+        "cfq",
+        "clone_io",
+        "cooperators",
+        "both",
+        "shared io_context",
+        "merging queues",
+        "anticipatory",
+        "deadline",
+    )
+    bars = plots.dd_rates(nfs.rates(*names, "deadline"), nfs.published(), nfs.forms("cfq", "deadline"))
+    lanes = plots.interleaving(nfs.traced("cfq", "cooperators", "deadline"))
+    nfs.iostat_rows().round(2).to_csv(folder / "nfs-iostat.csv", index=False)
+    pictures = {"nfs-rates.svg": bars, "nfs-interleaving.svg": lanes}
+    return [folder / "nfs-iostat.csv", *(plots.save(picture, folder / name) for name, picture in pictures.items())]

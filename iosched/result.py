@@ -198,6 +198,14 @@ class Result:
             rows.append((job.name, threads, int(m.bytes), elapsed, int(m.bytes) / elapsed))
         return pd.DataFrame(rows, columns=["reader", "threads", "bytes", "elapsed_s", "bytes_per_s"])
 
+    @property
+    def shared_lines(self) -> list[str]:
+        """One line a file that several processes read, as the last of dd's."""
+        return [
+            f"{r.reader} ({r.threads}): {dd_lines(0, r.bytes, r.elapsed_s).splitlines()[-1]}"
+            for r in self.shared_reads.itertuples()
+        ]
+
     @cached_property
     def io_latency(self) -> pd.DataFrame:
         """io.latency at the end of the run, one row a cgroup below the root: target_us (NaN without one), depth (bios
@@ -423,6 +431,6 @@ class Result:
 
     def __repr__(self) -> str:
         budget = self.time_budget
-        lines = "\n".join(self._titled_dd_lines() + self.dbench_lines + self.fio_lines)
+        lines = "\n".join(self._titled_dd_lines() + self.dbench_lines + self.fio_lines + self.shared_lines)
         shown = budget.assign(share=(budget.share * 100).round(1), per_op_us=(budget.per_op_s * 1e6).round(1))
         return f"{lines}\n\n{self.iostat()}\n\n{shown[['what', 'share', 'per_op_us']].to_string(index=False)}"

@@ -22,8 +22,9 @@ class SharedReader:
     Without a client each process takes the next piece when it is done with its last ("free"), or every `threads`-th one
     ("turns"); `rate` lets none begin before its time. With one they are nfsd threads: the client's read-ahead asks for
     `burst` pieces at a time, up to `ahead` beyond what its reader has, with no more than `slots` requests on their
-    way; answers come over a link of `network_MBs`, `latency_us` later, and take the client `client_us` each, its requests `request_us`. Of threads
-    without work the newest sleeper is woken first (`wake`). `tasks` of the threads take part (None: all).
+    way, `request_us` apart; answers come over a link of `network_MBs`, `latency_us` later, and take the client
+    `client_us` each. Of threads without work the newest sleeper is woken first (`wake`). `tasks` of the threads take
+    part (None: all).
 
     Buffered readers share the page cache; the read-ahead belongs to the open file, which they share unless `own_files`.
     `io_context` is "private"; "clone_io" for threads cloned with CLONE_IO, which share their parent's if it has one
@@ -47,8 +48,8 @@ class SharedReader:
     client: bool = knob(False, "an NFS client asks for the pieces")
     burst: int = knob(15, "pieces that the client asks for at once", "pieces", 1, 1024, integer=True,
                       slider=(1, 32, "linear"))  # fmt: skip
-    ahead: int | None = knob(None, "pieces it asks for beyond what its reader has, at least a burst; None: two bursts", "pieces", 1, 4096,
-                             integer=True, optional=True)  # fmt: skip
+    ahead: int | None = knob(None, "asked for beyond what its reader has, at least a burst; None: two", "pieces", 1,
+                             4096, integer=True, optional=True)  # fmt: skip
     slots: int = knob(16, "requests of the client on their way", "pieces", 1, 4096, integer=True)
     network_MBs: float | None = knob(
         None, "bandwidth of the link; None: no limit", "10^6 bytes/s", 0.01, 1e6, optional=True

@@ -55,7 +55,6 @@ def fill_teams(s: State, scenario: Scenario) -> None:
         m.newest_first = int(job.wake == "newest")
         m.begin = round(job.start * c.SEC)
         m.interval = 0 if job.rate is None else round(job.bs / job.rate * c.SEC)
-        m.direct = int(job.direct)
         m.client, m.ahead, m.burst, m.slots = int(job.client), job.ahead_pieces, job.burst, job.slots
         m.send_ns = round(job.request_us * c.USEC)
         m.link_ns = round(job.client_us * c.USEC)

@@ -27,8 +27,8 @@ class Volume:
     layout: str = knob("striped", "how sectors are spread", choices=LAYOUTS)
     disks: int = knob(2, "disks", "disks", 2, 16, integer=True)
     stripe_kb: int = knob(64, "that go to a disk in one piece", "KiB", 4, 1 << 20, integer=True)
-    ahead_kb: int | None = knob(None, "read-ahead of the volume; None: two rows of stripes, if a disk has less", "KiB", 4, 1 << 20,
-                                integer=True, optional=True)  # fmt: skip
+    ahead_kb: int | None = knob(None, "read-ahead; None: two rows of stripes, if a disk has less", "KiB", 4,
+                                1 << 20, integer=True, optional=True)  # fmt: skip
     bio_kb: int | None = knob(None, "largest bio", "KiB", 4, 1 << 20, integer=True, optional=True)
 
     def __post_init__(self) -> None:

@@ -121,9 +121,9 @@ plots.dd_rates(nfs.rates(*names), nfs.published(), nfs.forms("cfq", "deadline"))
 # %% [markdown]
 # ## The closed form
 #
-# With `a` pieces served between two waits, the rate is **`a` × piece / (slice_idle + `a` × service)**, or what the network
-# carries, if that is less. `a` settles by itself: waits make the threads' think times long, and CFQ does not wait for a
-# thread that thinks longer than `slice_idle`. So only some five switches of a burst are waited out, not all.
+# With `a` pieces served between two waits, the rate is **`a` × piece / (slice_idle + `a` × service)**, or what the
+# network carries, if that is less. `a` settles by itself: waits make the threads' think times long, and CFQ does not
+# wait for a thread that thinks longer than `slice_idle`. So only some five switches of a burst are waited out, not all.
 
 # %%
 cooperating(*nfs.scenario("cfq")), cooperating(*nfs.scenario("deadline"))
@@ -150,10 +150,16 @@ plots.validation_scatter(real.frame(), hue="scheduler", label="throughput of all
 
 # %%
 outcomes = threads.reproduce("nfs")
-plots.reproduction(threads.table([o for o in outcomes if o.claim.quantity in ("throughput", "elapsed")]), "Thread 4: dd")
+plots.reproduction(threads.table(outcomes[9:29]), "Thread 4: dd")
 
 # %%
 threads.table(outcomes)[["id", "statement", "published", "simulated", "ratio", "role", "verdict"]]
+
+# %% [markdown]
+# The server's disks as `iostat -x` of the time shows them. Little's law holds in each row: r/s × await = avgqu-sz.
+
+# %%
+nfs.iostat_rows().round(2)
 
 # %% [markdown]
 # ## What happened

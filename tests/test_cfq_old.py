@@ -50,7 +50,7 @@ def test_a_timer_fires_on_a_tick_after_the_last_but_one_and_not_after_the_last(h
 
 
 def test_a_close_request_that_comes_while_cfq_idles_preempts_at_once():
-    """Piece by piece: each arrives in the window of the thread before, once that one's seeks are known: three samples."""
+    """Piece by piece: each arrives in the window of the thread before, once its seeks are known (three samples)."""
     result = traced(machine(), burst=1, ahead=1, wake="oldest")
     assert len(ends(result, c.END_PREEMPTED)) > 40
     assert len(ends(result, c.END_FIRED)) <= 3 * 4
@@ -75,7 +75,8 @@ def test_while_a_queue_has_a_request_in_flight_nobody_elses_is_sent():
 
 
 @pytest.mark.parametrize(
-    ("kernel", "rule"), [("2.6.24", "none"), ("2.6.29", "none"), ("2.6.30", "close"), ("2.6.31", "close"), ("2.6.32", "merge")]
+    ("kernel", "rule"),
+    [("2.6.24", "none"), ("2.6.29", "none"), ("2.6.30", "close"), ("2.6.31", "close"), ("2.6.32", "merge")],
 )
 def test_what_a_version_does_about_cooperators(kernel, rule):
     assert OldCFQ().rule(io.Machine(kernel=kernel).version) == rule
@@ -101,9 +102,7 @@ def test_anticipatory_waits_for_a_reader_far_from_the_others():
     """Two readers of files far apart: after each read it waits for the same one's next."""
     far = [io.workloads.shared_reader("64k", "2G", threads=1, direct=True, name=name) for name in ("a", "b")]
     vm = machine(hz=1000).with_(device=io.devices.Disk(queue_depth=1))
-    on, off = (
-        io.simulate(vm.with_(scheduler=io.Anticipatory(antic_expire=ms)), far, until=0.5) for ms in (None, 0)
-    )
+    on, off = (io.simulate(vm.with_(scheduler=io.Anticipatory(antic_expire=ms)), far, until=0.5) for ms in (None, 0))
     assert on.idling.windows.sum() > 20 and off.idling.windows.sum() == 0
     assert on.shared_reads.bytes.sum() > 3 * off.shared_reads.bytes.sum()
 

@@ -78,7 +78,9 @@ def test_sectors_merges_and_bios_of_a_row_belong_together():
 
 def test_the_rates_of_iostats_rows_stand_to_deadlines_as_in_the_thread(outcomes):
     """rsec/s, rrqm/s and the disks' rate within 20 %; queues and request sizes are off, and said to be."""
-    found = [o for o in outcomes if o.claim.experiment in NFS_READS and o.claim.quantity.endswith(("rsec/s", "disk rate"))]
+    found = [
+        o for o in outcomes if o.claim.experiment in NFS_READS and o.claim.quantity.endswith(("rsec/s", "disk rate"))
+    ]
     assert len(found) == 12
     assert all(o.verdict == "reproduced" for o in found)
     every = [o for o in outcomes if o.claim.quantity.startswith("sd") and o.claim.experiment in NFS_READS]
@@ -170,7 +172,9 @@ def test_the_closed_form_gives_the_threads_figures():
     assert free.stalls == 0 < stalled.stalls <= 7
 
 
-@pytest.mark.parametrize("change", [{"scheduler": "deadline"}, {"scheduler": io.OldCFQ(slice_idle=0)}, {"kernel": "2.6.32"}])
+@pytest.mark.parametrize(
+    "change", [{"scheduler": "deadline"}, {"scheduler": io.OldCFQ(slice_idle=0)}, {"kernel": "2.6.32"}]
+)
 def test_without_stalls_the_form_is_what_link_and_disks_allow(change):
     form = cooperating(nfs.machine().with_(**change), nfs.job())
     assert form.bytes_per_s == form.limit_bytes_per_s

@@ -294,7 +294,8 @@ def unplug(s, d, task):
 @jit
 def insert_plugged(s, ri):
     """The first request on an empty queue plugs it, the fourth pulls the plug, and so do a timer of 3 ms and any task
-    that waits. A request on a queue that holds some back waits for the next completion, unless the scheduler says so."""
+    that waits. One on a queue that holds some back waits for the next completion, unless the scheduler says otherwise.
+    """
     r = s.requests[ri]
     dev = s.devices[r.dev]
     if dev.queued == 0 and dev.plugged == 0:

@@ -69,7 +69,7 @@ def missing(s, task, m, w, page, wanted):
     what the pages before it say, or only what was asked for."""
     if page == w.end and w.end > 0:
         following(s, task, m, w)
-    elif page == 0 or wanted > m.pages or (page - w.prev <= 1 and page >= w.prev):
+    elif page == 0 or wanted > m.pages or (page >= w.prev and page - w.prev <= 1):
         first(s, task, m, w, page, wanted)
     elif m.context == 0 or not history(s, task, m, w, page, wanted):
         open_window(s, task, m, page, page + wanted, NONE)
@@ -159,8 +159,8 @@ def open_window(s, task, m, begin, end, marker):
 
 @jit
 def send(s, task):
-    """Submit the pages of the window that nobody has read or asked for, a bio at a time: find memory for its pages, then
-    send it. They are seen by others from then on. True when there are no more."""
+    """Submit the pages of the window that nobody has read or asked for, a bio at a time: find memory for its pages,
+    send it, and from then on others see them. True when there are no more."""
     t = s.tasks[task]
     m = s.teams[t.team]
     while t.sent_to < t.send_to:

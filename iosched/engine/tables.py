@@ -80,8 +80,9 @@ STREAM = columns(
     "allocated reading left begin end sent marker window nrfiles next_file more_files"
 )
 TEAM = columns(
-    "first_task n_tasks piece_bytes length pieces next fixed idle newest_first begin interval direct "
-    "client sent asked replied consumed ahead burst slots send_ns send_free link_ns delay_ns link_free link_head link_tail end over "
+    "first_task n_tasks piece_bytes length pieces next fixed idle newest_first begin interval "
+    "client sent asked replied consumed ahead burst slots send_ns send_free link_ns delay_ns link_free link_head "
+    "link_tail end over "
     "first_page first_piece pages context layout disks stripe_sectors bio_sectors copy_ns ahead_ns bytes"
 )
 PIECE_READ = columns("at next done")

@@ -43,8 +43,8 @@ def shared_jobs(row: dict[str, str]) -> list[SharedReader] | None:
         client = float(match[6][:9])
         return [
             shared_reader(
-                int(match[1][:6]) * 1024, SERVED_BYTES, threads=int(match[2][:3]), name="sequential", client=True, burst=1,
-                ahead=int(match[3][:4]), slots=int(match[3][:4]), own_files=match[4] == "own",
+                int(match[1][:6]) * 1024, SERVED_BYTES, threads=int(match[2][:3]), name="sequential",
+                client=True, burst=1, ahead=int(match[3][:4]), slots=int(match[3][:4]), own_files=match[4] == "own",
                 order="turns" if match[5] == "rr" else "free", client_us=client + SLACK_US if client else 0.0,
             )
         ]  # fmt: skip

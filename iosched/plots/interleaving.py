@@ -1,4 +1,4 @@
-"""A stream served by several tasks, looked at on one disk: whose request is served, who waits, for whom it is kept idle."""
+"""A stream served by several tasks, looked at on one disk: whose request it serves, who waits, whom it is kept for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from ..engine import codes as c
 from ..errors import ScenarioError, number
-from .base import RED, Picture, styled
+from .base import INK, RED, Picture, styled
 from .operation import Lanes, _idle_windows, _lane_legend, _requests_of, draw_lanes
 
 if TYPE_CHECKING:
@@ -100,8 +100,11 @@ def dd_rates(
     ax = figure.add_subplot()
     y = np.arange(len(simulated))[::-1]
     ax.barh(y, [v * 1e-6 for v in simulated.values()], height=0.6, label="simulated")
-    for points, style, label in ((published, {"marker": "D", "color": RED}, "published"),
-                                 (form or {}, {"marker": "|", "color": "black", "markersize": 22, "mew": 3}, "closed form")):  # fmt: skip
+    mark = {"marker": "|", "color": INK, "markersize": 22, "mew": 3}
+    for points, style, label in (
+        (published, {"marker": "D", "color": RED}, "published"),
+        (form or {}, mark, "closed form"),
+    ):
         shown = [(points[name] * 1e-6, k) for k, name in zip(y, simulated, strict=True) if name in points]
         if shown:
             ax.plot(*zip(*shown, strict=True), ls="", label=label, **style)

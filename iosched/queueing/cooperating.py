@@ -33,8 +33,7 @@ CAP = 2  # slice_idles that a think time counts at most
 
 
 class Cooperation(NamedTuple):
-    """`bytes_per_s` of the stream, `limit_bytes_per_s` without stalls, `stalls` a burst, `cycle_s` from one burst to the
-    next."""
+    """`bytes_per_s` of the stream, `limit_bytes_per_s` without stalls, `stalls` a burst, `cycle_s` of a burst."""
 
     bytes_per_s: float
     limit_bytes_per_s: float
@@ -52,7 +51,7 @@ def cooperating(machine: Machine, job: SharedReader) -> Cooperation:
     >>> from iosched.threads import nfs
     >>> form = cooperating(*nfs.scenario("cfq"))
     >>> round(form.bytes_per_s / 1e6), round(form.limit_bytes_per_s / 1e6)
-    (35, 89)
+    (35, 92)
     """
     if not isinstance(job, SharedReader) or not job.client:
         raise ScenarioError(f"jobs: {job.name!r} has no client; this form answers for nfs_read alone.")

@@ -86,8 +86,8 @@ def scheduler(value: object, kernel: Kernel) -> object:
         )
     if isinstance(value, CFQ if kernel.old else OldCFQ):
         raise ScenarioError(
-            f"scheduler: {type(value).__name__}'s tunables are not those of kernel {kernel}, which has another CFQ; give "
-            f"{'OldCFQ' if kernel.old else 'CFQ'}."
+            f"scheduler: {type(value).__name__}'s tunables are not those of kernel {kernel}, whose CFQ is another: "
+            f"give {'OldCFQ' if kernel.old else 'CFQ'}."
         )
     if isinstance(value, BFQ):
         value.check_version(kernel)

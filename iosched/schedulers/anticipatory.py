@@ -24,8 +24,7 @@ BACK_SECTORS = 1 << 20
 
 DEVICE_COLUMNS = columns(
     "jiffy read_expire antic_expire longest_think longest_delay back_seek_max back_seek_penalty sorted_sync "
-    "sorted_async fifo_sync fifo_async next_sync checked status last_task finished antic_start last_sector new_think "
-    "new_seek"
+    "sorted_async fifo_sync fifo_async next_sync checked status last_task finished antic_start last_sector"
 )
 CONTEXT_COLUMNS = columns(
     "queued dispatched last_end ttime_samples ttime_total ttime_mean seek_samples seek_total seek_mean last_request_pos"
@@ -35,8 +34,8 @@ CONTEXT_COLUMNS = columns(
 @named
 @dataclass(frozen=True)
 class Anticipatory:
-    """Its tunables, as in `/sys/block/DEV/queue/iosched/`; `antic_expire` None is HZ/150 ticks and at least one, 0 turns
-    anticipation off.
+    """Its tunables, as in `/sys/block/DEV/queue/iosched/`; `antic_expire` None is HZ/150 ticks and at least one, 0
+    turns anticipation off.
 
     >>> Anticipatory(antic_expire=0).read_expire
     125
@@ -100,8 +99,7 @@ def insert(s, ri):
 
 @jit
 def learn(a, context, r, now):
-    """Think time (none while it has anything to do here) and seek distance of the process; and those of a first request,
-    as what to expect of new ones."""
+    """Think time (none while it has anything to do here) and seek distance of the process."""
     think = 0
     if context.queued == 0 and context.dispatched == 0 and context.ttime_samples > 0:
         think = min(now - context.last_end, a.longest_think)

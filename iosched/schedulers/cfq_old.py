@@ -1,9 +1,9 @@
 """CFQ of Linux 2.6.24 to 2.6.32: ticks for a clock, one service tree, no cgroups.
 
 Source: spec block-layer 2.1 and 2.3, whose words "[M]" (recalled) hold for what is said of 2.6.27 and of the first
-cooperator patch. What is the same as in 4.19 is called from `cfq` and `cfq_state`. Tables are CFQ's; lengths of time are
-ticks here, and the only tree is the first of the root's (classes one behind the other). Writes are refused on these kernels, so
-that only sync queues exist. The splitting of merged queues (2.6.33) is left out.
+cooperator patch. What is the same as in 4.19 is called from `cfq` and `cfq_state`. Tables are CFQ's; lengths of time
+are ticks here, and the only tree is the first of the root's (classes one behind the other). Writes are refused on these
+kernels, so that only sync queues exist. The splitting of merged queues (2.6.33) is left out.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class OldCFQ:
     """The tunables of 2.6.24 to 2.6.32, as in `/sys/block/DEV/queue/iosched/`; the kernel rounds them to ticks.
 
     `slice_idle` None is HZ/125 ticks and at least one: 10 ms at HZ=100, 8 ms at 250 and 1000. `cooperators` is what it
-    does about another queue whose next request is where the head is: "none" (until 2.6.29), "first" (the patch of thread
-    4: it is served instead of idling), "close" (2.6.30, 2.6.31: but not again before it has had a turn of its own) or
-    "merge" (2.6.32: the two become one queue); None: by kernel version. The spec has the restriction of "close", from
+    does about another queue whose next request is where the head is: "none" (until 2.6.29), "first" (the patch of
+    thread 4: it is served instead of idling), "close" (2.6.30, 2.6.31: but not again before it has had a turn of its
+    own) or "merge" (2.6.32: the two become one queue); None: by version. The spec has the restriction of "close", from
     memory, for the first patch too; thread 4's 84 MB/s rule that out, as the model then gives 47.
 
     >>> OldCFQ(cooperators="first").quantum
@@ -304,7 +304,6 @@ def expire(s, d, timed_out):
     if q.wait_request != 0:
         cancel(s, d, T_IDLE)
     q.wait_request = 0
-    q.must_dispatch = 0
     if timed_out and q.slice_new == 0:
         q.slice_resid = q.slice_end - ticks(s, c)
     if q.on_rr != 0:
@@ -347,7 +346,6 @@ def fill_round(s, d):
         most = 1 if q.ioclass == IDLE else c.quantum
         if q.dispatched >= most and (c.busy_queues > 1 or (c.since_28 == 0 and q.dispatched >= 4 * most)):
             return
-        q.must_dispatch = 0
         if q.wait_request != 0:
             q.wait_request = 0
             cancel(s, d, T_IDLE)
@@ -436,7 +434,6 @@ def set_active(s, d, i):
     c.active = i
     q.slice_end = 0
     q.slice_new = 1
-    q.must_dispatch = 0
     q.must_alloc_slice = 0
     q.fifo_expire = 0
     q.wait_request = 0
@@ -530,7 +527,6 @@ def arm_idle_timer(s, d, q):
     if context.seek_samples > THINK_VALID and context.seek_mean > SEEKY and c.least_idle < length:
         length = c.least_idle
         reason = IDLE_SEEKY
-    q.must_dispatch = 1
     q.wait_request = 1
     at = (ticks(s, c) + length) * c.jiffy
     idle_end(s, d, END_EXPIRED)

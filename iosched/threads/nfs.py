@@ -3,12 +3,13 @@
 Source: linux-kernel, "Slow file transfer speeds with CFQ IO scheduler in some cases", November 2008.
 
 What is fitted, and on what: the link on the read of a cached file (95.4 MB/s); the disks' rate on the local dd under
-deadline (193 MB/s); and on the iostat row of the NFS read under deadline what the disks read ahead (`segment_kb`), how
+deadline (193 MB/s); on the iostat row of the NFS read under deadline what the disks read ahead (`segment_kb`), how
 far apart the client's requests are (`request_us`), and what it asks for at once: the disks are busy 45 % of the time,
 and then hold 12 requests of 45 KiB on average, so a burst brings each 24 of them, 2.1 MB to both. That is a read-ahead
 of 15 RPCs of 128 KiB, asked for when the one before is read. bios are as large as that row says (1 + rrqm/r of them a
-request). The two disks are striped, since both work alike; 64 KiB is md's default of the time. HZ=100 is recalled by the
-spec, 8 threads are nfsd's default, the CPU (two instructions a nanosecond) is assumed. Everything under CFQ is predicted.
+request). The two disks are striped, since both work alike; 64 KiB is md's default of the time. HZ=100 is recalled by
+the spec, 8 threads are nfsd's default, the CPU (two instructions a nanosecond) is assumed. Everything under CFQ is
+predicted.
 
 The disks of the thread read 31 to 37 % more than dd gets, in every row, and nobody knows why. So iostat's figures
 under CFQ are predicted as ratios to deadline's row, and of the two disks, which work alike in four of the thread's five
@@ -20,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import workloads
 from ..devices import Disk
@@ -33,6 +34,9 @@ from ..schedulers import OldCFQ
 from ..simulation import simulate
 from ..volumes import Volume
 from . import Claim, Outcome, claims
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DD_BYTES = 2000 * 2**20
 COLUMNS = ("rrqm/s", "wrqm/s", "r/s", "w/s", "rsec/s", "wsec/s", "avgrq-sz", "avgqu-sz", "await", "svctm", "%util")
@@ -154,6 +158,23 @@ def disk_row(experiment: str, disk: int | None = None) -> dict[str, float]:
     values += [sectors / requests, int(every.area_in_system.sum()) * 1e-9 / t]
     values += [int(every.sojourn_ns.sum()) * 1e-9 / requests, busy / requests, 100 * busy / t]
     return dict(zip(COLUMNS, values, strict=True))
+
+
+def iostat_rows() -> pd.DataFrame:
+    """The thread's ten rows of iostat, simulated: columns experiment, disk and iostat's own; await and svctm in ms.
+
+    >>> iostat_rows().shape
+    (10, 13)
+    """
+    import pandas as pd
+
+    rows = []
+    for experiment in ("deadline", "cooperators", "cfq", "clone_io", "both"):
+        for disk, name in enumerate(DISKS):
+            row = disk_row(experiment, disk)
+            row |= {column: 1e3 * row[column] for column in ("await", "svctm")}
+            rows.append({"experiment": experiment, "disk": name, **row})
+    return pd.DataFrame(rows)
 
 
 def iostat(experiment: str, column: str) -> float:

@@ -381,3 +381,53 @@ def test_who_was_to_join_a_released_queue_goes_where_that_one_went(bench):
     q.refs = q.on_rr = q.dispatched = 0
     cfq_state.release_queue(b.s, m)
     assert (int(q.used), int(b.s.cfq_queues[a].merge_into)) == (0, z)
+
+
+# --- CFQ of 2.6.27 --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def old(bench_of):
+    """Two readers under CFQ of 2.6.27 with ticks of 1 ms."""
+    jobs = [io.workloads.shared_reader("64k", "64M", threads=1, direct=True, name=name) for name in ("a", "b")]
+    device = io.devices.sata(rotational=True)
+    machine = io.Machine(kernel="2.6.27", scheduler="cfq", device=device, host=io.Host(hz=1000), filesystem="raw")
+    return bench_of(machine, jobs)
+
+
+def test_an_old_seek_mean_starts_far_away_and_needs_some_near_requests_to_be_near(old):
+    from iosched.schedulers import cfq_old
+
+    context = old.s.cfq_contexts[0]
+    request = old.s.requests[old.request(0, READ, 10_000_000, 128, 0)]
+    assert context.seek_mean > cfq_old.SEEKY  # the first distance counts from sector 0, clipped to 2**21
+    needed = 0
+    while context.seek_mean > cfq_old.SEEKY:
+        request.sector = context.last_request_pos
+        cfq_old.update_seek_mean(context, request)
+        needed += 1
+    assert 20 <= needed <= 40
+
+
+def test_a_queue_that_banks_its_slice_comes_later_not_earlier(old):
+    from iosched.schedulers import cfq_old
+
+    old.request(0, READ, 0, 8, 0)
+    old.request(1, READ, 1_000_000, 8, 0)
+    c_ = old.s.cfq[0]
+    first, second = (int(old.s.cfq_contexts[task].queue) for task in (0, 1))
+    old.s.cfq_queues[first].slice_resid = 50
+    cfq_old.tree_insert(old.s, 0, first, False)
+    assert int(old.s.lists[cfq_old.tree_of(old.s, 0)].head) == cfq_state.queue_node(old.s, second)
+    assert c_.busy_queues == 2
+    cfq_old.tree_insert(old.s, 0, first, True)
+    assert int(old.s.lists[cfq_old.tree_of(old.s, 0)].head) == cfq_state.queue_node(old.s, first)
+
+
+def test_a_queue_leaves_the_old_tree_with_its_last_request_though_that_is_in_flight(old):
+    from iosched.schedulers import policy
+
+    old.request(0, READ, 0, 8, 0)
+    assert old.s.cfq[0].busy_queues == 1
+    policy.dispatch(old.s, 0)
+    assert old.s.cfq[0].busy_queues == 0 and old.s.cfq[0].active != c.NONE
