@@ -11,6 +11,7 @@ from .base import Picture, quantity, save
 from .budget import time_budget
 from .comparison import reproduction, validation_scatter
 from .curves import grid_heatmap, knob_curve
+from .latency import depths, latencies
 from .operation import Lanes, cooperation, lanes, timeline, timelines, typical_operation
 from .throughput import course, rates, rules
 
@@ -19,9 +20,11 @@ __all__ = [
     "Picture",
     "cooperation",
     "course",
+    "depths",
     "grid_heatmap",
     "knob_curve",
     "lanes",
+    "latencies",
     "quantity",
     "rates",
     "reproduction",
