@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .cgroups import parent_of
+from .controller_programs import cost_models, fill_controllers
 from .devices import SSD, Channels, Disk
 from .disk_programs import device_rows, fill_disk, fill_ssd
 from .engine import codes as c
@@ -22,7 +23,6 @@ from .engine.state import State, allocate
 from .engine.tables import OP, STEP
 from .errors import ScenarioError
 from .filesystems import XFS, Ext4, Raw
-from .controller_programs import cost_models, fill_controllers
 from .fio_programs import fill_streams, fio_program, slots_of
 from .loads import read_load
 from .scenario import Machine, Scenario

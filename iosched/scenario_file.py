@@ -34,7 +34,18 @@ from .scenario import Machine, Scenario
 from .schedulers import with_tunables
 
 SECTIONS = ("machine", "job")
-FIELDS = ("kernel", "device", "filesystem", "scheduler", "host", "cgroups", "nr_requests", "wbt_lat_usec", "memory", "io_cost")
+FIELDS = (
+    "kernel",
+    "device",
+    "filesystem",
+    "scheduler",
+    "host",
+    "cgroups",
+    "nr_requests",
+    "wbt_lat_usec",
+    "memory",
+    "io_cost",
+)
 
 
 def read_scenario(path: str | Path) -> Scenario:

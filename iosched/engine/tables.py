@@ -19,19 +19,19 @@ SIM = columns(
 )
 DEVICE = columns(
     "scheduler legacy asynchronous_run servers depth completion_ns sector_ps flush_ns write_cache fua rotational "
-    "max_sectors nr_requests queue_tags hardware_queues tags_used in_flight busy_servers in_system queued run_pending flush_pending_index "
-    "flush_running flush_data flush_at_once flush_pending_since fifo dispatch_list server_queue waiters "
-    "flush_pending0 flush_pending1 flush_served wbt io_latency latency_timer io_max io_cost locked_until accounted_at idle_row "
-    "idle_since disk ssd flush_exclusive exclusive parked "
+    "max_sectors nr_requests queue_tags hardware_queues tags_used in_flight busy_servers in_system "
+    "queued run_pending flush_pending_index flush_running flush_data flush_at_once flush_pending_since fifo dispatch_list server_queue waiters "
+    "flush_pending0 flush_pending1 flush_served wbt io_latency latency_timer io_max io_cost locked_until "
+    "accounted_at idle_row idle_since disk ssd flush_exclusive exclusive parked "
     "area_in_system busy_ns held_ns empty_ns served_ns sojourn_ns arrived completed merges "
     "flushes sectors_in sectors_out sectors_read sectors_written read_requests write_requests"
 )
 DISK = columns(
-    "turn_ns drawn_delay generator settle_ns root_ns linear_ns heads head_switch_ns track_switch_ns zones_n "
-    "sectors overlaps choice age_ns stream_ns stream_since read_grace_ns write_grace_ns write_ps copy_ps bus_ps ack_ns bus_free_at queue "
-    "at_sector at_radius at_cylinder at_track stopped_at serving until look_at last_arrival "
-    "cache_sectors held dirty waiting free_extent piece_sectors piece rank quiet_ns flush "
-    "segments_n segment_sectors ahead ahead_from ahead_at ahead_to uses taken written overwritten destage_ns hits"
+    "turn_ns drawn_delay generator settle_ns root_ns linear_ns heads head_switch_ns track_switch_ns zones_n sectors "
+    "overlaps choice age_ns stream_ns stream_since read_grace_ns write_grace_ns write_ps copy_ps bus_ps ack_ns "
+    "bus_free_at queue at_sector at_radius at_cylinder at_track stopped_at serving until look_at last_arrival "
+    "cache_sectors held dirty waiting free_extent piece_sectors piece rank quiet_ns flush segments_n segment_sectors "
+    "ahead ahead_from ahead_at ahead_to uses taken written overwritten destage_ns hits"
 )
 SSD = columns(
     "link_ps cold_ps link_free_at ack_ns program_ns piece_sectors buffer_sectors held unprogrammed programming taken "

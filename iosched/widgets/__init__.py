@@ -1,4 +1,4 @@
-"""Widgets for the notebooks: the explorers of threads 0, 1 and 2, predictions before reveals, and exercises that answer.
+"""Widgets for the notebooks: explorers of threads 0, 1 and 2, predictions before reveals, exercises that answer.
 
 The sliders take label, range and unit from the knobs' own descriptions (`iosched.knobs`): there is one source. The
 picture is an image that is replaced as a whole, of fixed size, so nothing flickers; its artists are kept and only their

@@ -65,8 +65,17 @@ class LatencyExplorer(Explorer):
             "n": steps("number of others", COUNTS, 15, "processes, each with a file of its own"),
             "together": box("all others in one cgroup", "io.latency limits a cgroup, not a process"),
             "depth": steps("others' iodepth", (1, 2, 4, 8, 16, 32), 1, "direct readers only: requests at once"),
-            "target_us": w.FloatLogSlider(10, base=10, min=1, max=5, step=0.1, description="io.latency target (us)",
-                                          readout_format=".3g", style=style, layout=layout),  # fmt: skip
+            "target_us": w.FloatLogSlider(
+                10,
+                base=10,
+                min=1,
+                max=5,
+                step=0.1,
+                description="io.latency target (us)",
+                readout_format=".3g",
+                style=style,
+                layout=layout,
+            ),
             "seconds": steps("seconds", (0.5, 1, 2, 5, 10), 2, "how long the target runs"),
         }
 

@@ -58,8 +58,11 @@ class LatencyCanvas(Canvas):
     def show_rates(self, rates_MBs: Sequence[float]) -> None:
         """(others, target) as bars."""
         self.bars["rates"].set_verts(
-            [[(RATES[0], y - 0.36), (RATES[0], y + 0.36), (x, y + 0.36), (x, y - 0.36)]
-             for y, x in enumerate(rates_MBs) if x > RATES[0]]  # fmt: skip
+            [
+                [(RATES[0], y - 0.36), (RATES[0], y + 0.36), (x, y + 0.36), (x, y - 0.36)]
+                for y, x in enumerate(rates_MBs)
+                if x > RATES[0]
+            ]
         )
         for k, text in enumerate(self.words):
             text.set_text(f"{rates_MBs[k]:.3g} MB/s" if k < len(rates_MBs) else "")
