@@ -19,12 +19,12 @@ SIM = columns(
 )
 DEVICE = columns(
     "scheduler legacy asynchronous_run servers depth completion_ns sector_ps flush_ns write_cache fua rotational "
-    "max_sectors nr_requests queue_tags hardware_queues tags_used in_flight busy_servers in_system "
-    "queued run_pending flush_pending_index flush_running flush_data flush_at_once flush_pending_since fifo dispatch_list server_queue waiters "
-    "flush_pending0 flush_pending1 flush_served wbt io_latency latency_timer io_max io_cost locked_until "
-    "accounted_at idle_row idle_since disk ssd flush_exclusive exclusive parked "
-    "area_in_system busy_ns held_ns empty_ns served_ns sojourn_ns arrived completed merges "
-    "flushes sectors_in sectors_out sectors_read sectors_written read_requests write_requests"
+    "max_sectors nr_requests queue_tags hardware_queues tags_used in_flight busy_servers in_system queued "
+    "run_pending flush_pending_index flush_running flush_data flush_at_once flush_pending_since fifo dispatch_list "
+    "server_queue waiters flush_pending0 flush_pending1 flush_served wbt io_latency latency_timer io_max io_cost "
+    "locked_until accounted_at idle_row idle_since disk ssd flush_exclusive exclusive parked "
+    "area_in_system busy_ns held_ns empty_ns served_ns sojourn_ns arrived completed merges flushes sectors_in "
+    "sectors_out sectors_read sectors_written read_requests write_requests"
 )
 DISK = columns(
     "turn_ns drawn_delay generator settle_ns root_ns linear_ns heads head_switch_ns track_switch_ns zones_n sectors "
