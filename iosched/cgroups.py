@@ -23,8 +23,9 @@ DEFAULT_BFQ_WEIGHT = 100  # spec bfq-and-controllers section 7
 @dataclass(frozen=True)
 class Cgroup:
     """One cgroup: blkio.weight and blkio.leaf_weight of cgroup v1 (CFQ), BFQ's own blkio.bfq.weight, 1 to 1000, the
-    target of io.latency in microseconds (cgroup v2, since 4.19; None is off), io.weight (v2, for `IOCost`, 1 to 10000), and
-    the limits of io.max (blkio.throttle on v1): rbps and wbps in bytes a second, riops and wiops in operations.
+    target of io.latency in microseconds (cgroup v2, since 4.19; None is off), io.weight (v2, for `IOCost`, 1 to
+    10000), and the limits of io.max (blkio.throttle on v1): rbps and wbps in bytes a second, riops and wiops in
+    operations.
 
     >>> Cgroup("user.slice").weight
     500

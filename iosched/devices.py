@@ -1,10 +1,10 @@
 """Devices: what a command costs once the driver has sent it.
 
 `null()` is null_blk-like: every command has its own timer, served in parallel up to the queue depth. `single()` serves
-one command after another. Both take the same time for every command, so that what a scheduler does stands out.
-`sata()` and `nvme()` also move the data: channels with a fixed time a command and a bandwidth. An `SSD` has dies, a
-write buffer and a link; `samsung_970_pro()`, `plextor_m5s()` and the disk `hitachi_7k750()` are those of thread 2. A `Disk` has an arm, a
-platter and caches; `wd5000lplx()`, `st500lm012()` and `m4_ssd()` are those of thread 3, `hdd_model()` and
+one command after another. Both take the same time for every command, so that what a scheduler does stands out. `sata()`
+and `nvme()` also move the data: channels with a fixed time a command and a bandwidth. An `SSD` has dies, a write buffer
+and a link; `samsung_970_pro()`, `plextor_m5s()` and the disk `hitachi_7k750()` are those of thread 2. A `Disk` has an
+arm, a platter and caches; `wd5000lplx()`, `st500lm012()` and `m4_ssd()` are those of thread 3, `hdd_model()` and
 `simblk_disk()` the models of the kernel measurements.
 """
 
@@ -81,9 +81,9 @@ class SSD(ConstantTime):
 
     A write crosses the link into the buffer and is acknowledged `write_us` later, as long as there is room. The buffer
     is programmed in pieces of `program_kb`, one a die at a time, at `write_MBs` when all dies are at it; a read that
-    meets its die there waits. A flush programs what is left, and then takes `flush_us` for the tables; what
-    comes meanwhile stalls, inside, or outside where a flush is not queueable. A controller that recognises no more than so many sequential
-    `streams` (0: any number) moves other reads at `cold_MBs`, but for their first page.
+    meets its die there waits. A flush programs what is left, and then takes `flush_us` for the tables; what comes
+    meanwhile stalls, inside, or outside where a flush is not queueable. A controller that recognises no more than so
+    many sequential `streams` (0: any number) moves other reads at `cold_MBs`, but for their first page.
 
     Raises ScenarioError for what cannot be.
 
@@ -136,14 +136,14 @@ class Disk(ConstantTime):
     outer edge inwards, switches between tracks included. With rpm 0 and no seeks it is an SSD of one channel.
 
     NCQ takes the command whose sectors the arm reaches first ("shortest"), the nearest one, the oldest ("order"), or
-    for up to `stream_ms` one that goes on where the disk reads ahead ("stream"), then the oldest; a command older than `ncq_age_ms` goes
-    first. Writes are acknowledged by the write cache while there is room, with
-    `write_cache=False` (hdparm -W0) by the medium. The cache is destaged in pieces when no command has come for
-    `destage_quiet_ms`, or when it is more than half full; beside waiting commands its pieces come "last", take part in
-    NCQ's choice as one command more ("equal"), take turns with them ("turns"), go "first", or in "sweeps": once commands
-    have had the arm for `destage_patience_ms` without a break, all that the cache holds is written before the next one.
-    A flush is done when the cache is empty; on SATA nothing else is inside the disk meanwhile. After a read the disk
-    reads on into one of its `segments` until the arm is needed.
+    for up to `stream_ms` one that goes on where the disk reads ahead ("stream"), then the oldest; a command older than
+    `ncq_age_ms` goes first. Writes are acknowledged by the write cache while there is room, with `write_cache=False`
+    (hdparm -W0) by the medium. The cache is destaged in pieces when no command has come for `destage_quiet_ms`, or when
+    it is more than half full; beside waiting commands its pieces come "last", take part in NCQ's choice as one command
+    more ("equal"), take turns with them ("turns"), go "first", or in "sweeps": once commands have had the arm for
+    `destage_patience_ms` without a break, all that the cache holds is written before the next one. A flush is done when
+    the cache is empty; on SATA nothing else is inside the disk meanwhile. After a read the disk reads on into one of
+    its `segments` until the arm is needed.
 
     Source: flushes and depth as spec block-layer sections 8 and 11 have them; destaging and NCQ's order are the drive's
     own affair (section 13), so they are knobs.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from . import plots, validate
 from .data import data_file
-from .threads import claims, dbench, dsync, nfs, table, writeback
+from .threads import claims, dbench, dsync, io_latency, nfs, table, writeback
 
 
 def write_figures(folder: Path, names: list[str], outcomes: list) -> list[Path]:
@@ -23,6 +23,9 @@ def write_figures(folder: Path, names: list[str], outcomes: list) -> list[Path]:
         written += writeback_figures(folder)
     if "nfs" in names:
         written += nfs_figures(folder)
+    if "io-latency" in names:
+        io_latency.price().round(3).to_csv(folder / "io-latency-price.csv", index=False)
+        written.append(folder / "io-latency-price.csv")
     comparison = validate.validate_kernel(data_file("kernel/dd.csv"), keep=validate.in_scope)
     written.append(plots.save(plots.validation_scatter(comparison.frame()), folder / "kernel-rows.svg"))
     (folder / "kernel-rows.txt").write_text(f"{comparison}\n", encoding="utf-8")

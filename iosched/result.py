@@ -227,6 +227,19 @@ class Result:
         return pd.DataFrame(rows, columns=["cgroup", "target_us", "depth", "in_flight", "use_delay"])
 
     @cached_property
+    def io_cost(self) -> pd.DataFrame:
+        """io.cost at the end of the run, one row a cgroup below the root: weight, in_use (less while it lends), active,
+        and the device's vrate_percent. Empty where io.cost is off."""
+        import pandas as pd
+
+        rows = []
+        for path, g in zip(self.scenario.machine.cgroups.paths, self.state.shares, strict=False):
+            if path != "/" and self.state.devices[0].io_cost:
+                vrate = int(self.state.iocost[0].vrate) / 1e4
+                rows.append((path, int(g.weight), int(g.inuse), bool(g.active), vrate))
+        return pd.DataFrame(rows, columns=["cgroup", "weight", "in_use", "active", "vrate_percent"])
+
+    @cached_property
     def writeback(self) -> pd.DataFrame:
         """One row, the page cache and its throttling at the end of the run: dirty_bytes, under_writeback_bytes,
         written_bytes (so far), background_bytes and limit_bytes (the limits), bandwidth_bytes_per_s (the kernel's

@@ -1,10 +1,10 @@
 """An SSD: dies that read and program, a write buffer, and one link to the host.
 
 A read takes its die (by address), then the link; commands whose data are there share the link in that order. A write is
-acknowledged once it has crossed the link into the buffer; the buffer is programmed piece by piece, one piece a die at
-a time, and a read that meets its die at that waits. A flush is done when the buffer is empty and the tables are saved; what comes meanwhile stalls.
-The controller recognises so many sequential streams; of a read that belongs to none of them all but the first page
-moves at the slower rate.
+acknowledged once it has crossed the link into the buffer; the buffer is programmed piece by piece, one piece a die at a
+time, and a read that meets its die at that waits. A flush is done when the buffer is empty and the tables are saved;
+what comes meanwhile stalls. The controller recognises so many sequential streams; of a read that belongs to none of
+them all but the first page moves at the slower rate.
 """
 
 from .clock import schedule
@@ -65,7 +65,7 @@ def read_done(s, ri):
 
 @jit
 def cross(s, ri, ps, length):
-    """The request's data take the link for so many ps behind all that is on it; the command is over `length` ns later."""
+    """The data take the link for so many ps, behind all that is on it; the command is over `length` ns later."""
     r = s.requests[ri]
     k = s.ssds[r.dev]
     sim = s.sim[0]

@@ -2,8 +2,9 @@
 
 `rand4kbuf_vs_4seqR_buf64k`: fio jobs of 4 KiB at random places, and four of 64 KiB in sequence, both through the page
 cache, for 3 s (4 s on 4.19). `think_randread4k_t1000us_vs_1seqR`: the same with one sequential reader, and sleeps
-between random reads. `seqgreedy_vs_8rand4096_think500`: a program that reads 2 GiB once in O_DIRECT pieces of 128 KiB,
-beside eight with sleeps of 500 us.
+between random reads; `think_read64k_...`: 64 KiB in sequence in their place. `seqgreedy_vs_8rand4096_think500`: a
+program that reads 2 GiB once in O_DIRECT pieces of 128 KiB, beside eight with sleeps of 500 us; `seqgreedyx16` keeps
+sixteen pieces in flight (and reads for 8 s), `_2cgroups` puts both into children of the root.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from ..workloads import Fio, fio
 from .disk_rows import COPIED_MBs, words_of
 
 MIX = re.compile(r"rand4k(buf|direct)_vs_(\d+)seqR_(buf|direct)64k")
-THINK = re.compile(r"think_randread4k_t(\d+)us_vs_(\d+)seqR")
-GREEDY = re.compile(r"seqgreedy_vs_(\d*)rand4096_think(\d+)")
+THINK = re.compile(r"think_(randread4k|read64k)_t(\d+)us_vs_(\d+)seqR")
+GREEDY = re.compile(r"seqgreedy(?:x(\d+))?_vs_(\d*)rand4096_think(\d+)(_2cgroups)?")
 LATENCY_TARGET = re.compile(r"io\.latency=(\d+)us")
 PLACES = {
     "nfs": "sequential",
@@ -37,12 +38,18 @@ def reader_jobs(row: dict[str, str]) -> list[Fio] | None:
         random["direct"], sequential["direct"] = match[1] == "direct", match[3] == "direct"
         n = int(match[2][:3])
     elif match := THINK.fullmatch(row["workload"]):
-        random["thinktime_us"] = float(match[1][:9])
-        n = int(match[2][:3])
+        random["thinktime_us"] = float(match[2][:9])
+        if match[1] == "read64k":
+            random |= {"rw": "read", "bs": 65536}
+        n = int(match[3][:3])
     elif match := GREEDY.fullmatch(row["workload"]):
-        seconds, n = 3.0, 1
-        random |= {"direct": True, "thinktime_us": float(match[2][:9]), "numjobs": int(match[1][:3] or 1)}
+        seconds, n = 8.0 if match[1] else 3.0, 1
+        random |= {"direct": True, "thinktime_us": float(match[3][:9]), "numjobs": int(match[2][:3] or 1)}
         sequential |= {"direct": True, "bs": 131072, "size": "2G", "loops": 1}
+        if match[1]:
+            sequential |= {"ioengine": "libaio", "iodepth": int(match[1][:4])}
+        if match[4]:
+            random["cgroup"], sequential["cgroup"] = "tgt", "int"
     else:
         return None
     jobs = [fio(**random, size="4G", runtime=seconds)]  # type: ignore[arg-type]

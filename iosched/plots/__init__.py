@@ -12,6 +12,7 @@ from .budget import time_budget
 from .comparison import reproduction, theory, validation_scatter
 from .curves import grid_heatmap, knob_curve
 from .interleaving import dd_rates, interleaving, stream_lanes
+from .latency import depths, latencies
 from .mixes import latency_buckets, shares
 from .operation import Lanes, cooperation, lanes, timeline, timelines, typical_operation
 from .throughput import course, rates, rules
@@ -22,11 +23,13 @@ __all__ = [
     "cooperation",
     "course",
     "dd_rates",
+    "depths",
     "grid_heatmap",
     "interleaving",
     "knob_curve",
     "lanes",
     "latency_buckets",
+    "latencies",
     "quantity",
     "rates",
     "reproduction",

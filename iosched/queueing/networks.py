@@ -111,7 +111,7 @@ class Classes(NamedTuple):
 
 
 def classes(counts: Sequence[int], service_s: Sequence[float], think_s: Sequence[float] | float = 0.0) -> Classes:
-    """Processes of several kinds at one first-come first-served server: `counts` of each, their service and think times.
+    """Processes of several kinds at one first-come first-served server: `counts`, service and think times of each.
 
     A command that arrives finds what the network without its process holds, and waits for all of it (arrival theorem;
     exact for equal services). Constant services halve the wait for the one in service; that is not counted.

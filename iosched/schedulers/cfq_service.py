@@ -223,19 +223,29 @@ def group_enters(s, d, g):
 
 @jit
 def activate_group(s, g):
-    """Count the group as active up the tree and compute vfraction, its share in 1/4096 (1.13)."""
+    """Count the group as active up the tree, and compute its share."""
     group = s.cfq_groups[g]
     newly = group.nr_active == 0
     group.nr_active += 1
     group.children_weight += group.leaf_weight
+    child = g
+    while newly and s.cfq_groups[child].parent != NONE:
+        parent = s.cfq_groups[s.cfq_groups[child].parent]
+        newly = parent.nr_active == 0
+        parent.nr_active += 1
+        parent.children_weight += s.cfq_groups[child].weight
+        child = s.cfq_groups[child].parent
+    compute_share(s, g)
+
+
+@jit
+def compute_share(s, g):
+    """vfraction: the group's share of the device among the groups that are active now, in 1/4096 (1.13)."""
+    group = s.cfq_groups[g]
     fraction = (1 << SERVICE_SHIFT) * group.leaf_weight // group.children_weight
     child = g
     while s.cfq_groups[child].parent != NONE:
         parent = s.cfq_groups[s.cfq_groups[child].parent]
-        if newly:
-            newly = parent.nr_active == 0
-            parent.nr_active += 1
-            parent.children_weight += s.cfq_groups[child].weight
         fraction = fraction * s.cfq_groups[child].weight // parent.children_weight
         child = s.cfq_groups[child].parent
     group.vfraction = max(fraction, 1)
@@ -261,7 +271,11 @@ def group_leaves(s, g):
 
 @jit
 def charge_group(s, d, q):
-    """Charge the slice that ends to the group's vdisktime and save what is left of its workload's turn (1.13)."""
+    """Charge the slice that ends to the group's vdisktime and save what is left of its workload's turn (1.13).
+
+    The group enters the tree anew with it, and its share is computed again: otherwise the first of two equal groups
+    would count as alone for ever, and get twice as much.
+    """
     c = s.cfq[d]
     now = s.sim[0].now
     group = s.cfq_groups[q.group]
@@ -278,6 +292,7 @@ def charge_group(s, d, q):
     if group.on_tree != 0:
         node = group_node(s, q.group)
         remove(s, node)
+        compute_share(s, q.group)
         insert_sorted(s, c.group_list, node, group.vdisktime)
     left = c.workload_expires - now
     group.saved_slice = left if left > 0 else 0

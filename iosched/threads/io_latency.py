@@ -1,14 +1,15 @@
 """Thread 2: a random reader beside fifteen greedy processes, without control, under io.latency, and under BFQ.
 
-Source: linux-block, "io.latency controller apparently not working", August 2019; the script is
-bandwidth-latency.sh of Algodev-github/S (spec bfq-and-controllers section 6): each process has a file and a cgroup of its
-own, the reader (RT class, 4 KiB at random places, through the page cache) runs for two seconds and is started last, and
-the others go on until it is done. So a read may take longer than the two seconds: the HDD's 4.5 s are one read.
+Source: linux-block, "io.latency controller apparently not working", August 2019; the script is bandwidth-latency.sh of
+Algodev-github/S (spec bfq-and-controllers section 6): each process has a file and a cgroup of its own, the reader (RT
+class, 4 KiB at random places, through the page cache) runs for two seconds and is started last, and the others go on
+until it is done. So a read may take longer than the two seconds: the HDD's 4.5 s are one read.
 
 Interpretation, where the thread leaves it open:
 - io.latency makes one step every half second, so two seconds take the depth from 32 to 2 (SATA), from 1023 to 63
-  (NVMe), while a group of one sync process has two requests in flight at most. The controller cannot do anything in such
-  a run. What improves in the second table is the interferers: direct reads of 4 KiB where there were windows of 256.
+  (NVMe), while a group of one sync process has two requests in flight at most. The controller cannot do anything in
+  such a run. What improves in the second table is the interferers: direct reads of 4 KiB where there were windows of
+  256.
 - The column without control of that table repeats the first one digit by digit: it was not measured again with direct
   interferers. Its claims are held against the buffered run.
 - A cgroup's entity under BFQ is best-effort, whatever class its processes have. The reader's class counts only if it is
@@ -20,11 +21,11 @@ Interpretation, where the thread leaves it open:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..cgroups import Cgroup
 from ..devices import SSD, ConstantTime, Disk, hitachi_7k750, plextor_m5s, samsung_970_pro
@@ -39,6 +40,9 @@ from ..scenario import Machine
 from ..schedulers import BFQ, scheduler
 from ..simulation import simulate
 from . import Claim, Outcome
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 KERNEL = "5.3"
 DEVICES: dict[str, Callable[[], ConstantTime]] = {"nvme": samsung_970_pro, "sata": plextor_m5s, "hdd": hitachi_7k750}
@@ -147,6 +151,45 @@ def simulated(setup: Setup = Setup(), **changes: Any) -> Result:
             if result.state.tasks[0].state == T_DONE or more > 60:
                 return result
             more *= 4
+
+
+def by_control(controls: Sequence[str] = CONTROLS, **changes: Any) -> dict[str, Result]:
+    """The set-up under each control.
+
+    >>> list(by_control(("none", "bfq"), device="hdd", interferers="nobody", seconds=0.1))
+    ['none', 'bfq']
+    """
+    return {control: simulated(control=control, **changes) for control in controls}
+
+
+def traced(**changes: Any) -> Result:
+    """The set-up with every event kept, for `iosched.plots.depths`.
+
+    >>> traced(device="hdd", control="io.latency", seconds=0.2).trace is None
+    False
+    """
+    machine, jobs = scenario(**changes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return simulate(machine, jobs, until=jobs[0].start + jobs[0].runtime, trace=True)
+
+
+def price() -> pd.DataFrame:
+    """What the reader and the others get beside buffered readers: one row a device and control, latency_ms of the
+    reader, target_MBs and others_MBs.
+
+    >>> list(price().columns)
+    ['device', 'control', 'latency_ms', 'target_MBs', 'others_MBs']
+    """
+    import pandas as pd
+
+    rows = []
+    for device in DEVICES:
+        for control in CONTROLS:
+            jobs = run(device, f"buffered readers, {control}").jobs
+            rate = jobs.bytes_per_s * 1e-6
+            rows.append((device, control, 1e3 * jobs.latency_mean_s.iloc[0], rate.iloc[0], rate.iloc[1:].sum()))
+    return pd.DataFrame(rows, columns=["device", "control", "latency_ms", "target_MBs", "others_MBs"])
 
 
 @cache

@@ -15,6 +15,7 @@ except ImportError as error:
 from .dbench import DbenchExplorer, dbench_explorer
 from .dsync import DsyncExplorer, dsync_explorer, measure_slider
 from .exercises import dbench_exercise, dsync_exercise, nfs_exercise, writeback_exercise
+from .latency import LatencyExplorer, latency_explorer
 from .learn import exercise, predict
 from .machines import code_of, presets
 from .nfs import NfsExplorer, nfs_explorer
@@ -25,12 +26,14 @@ __all__ = [
     "DsyncExplorer",
     "NfsExplorer",
     "WritebackExplorer",
+    "LatencyExplorer",
     "code_of",
     "dbench_exercise",
     "dbench_explorer",
     "dsync_exercise",
     "dsync_explorer",
     "exercise",
+    "latency_explorer",
     "measure_slider",
     "nfs_exercise",
     "nfs_explorer",

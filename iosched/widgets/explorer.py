@@ -232,13 +232,17 @@ class Explorer(w.VBox):
         self.picture.value = self.canvas.png()
         self._say(note)
         if self.code.layout.display != "none":
-            self.code.value = code_of(machine, job)
+            self.code.value = self._code()
 
     # -----------------------------------------------------------------------------------------------------------------
     # code and files
 
+    def _code(self) -> str:
+        """What makes this machine and runs this job, to be pasted into a cell."""
+        return code_of(self.machine, self.job)
+
     def _show_code(self) -> None:
-        self.code.value = code_of(self.machine, self.job)
+        self.code.value = self._code()
         self.code.layout.display = None
         self._say("Select the text below the picture and copy it into a cell; it runs as it is.")
 
