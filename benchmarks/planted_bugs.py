@@ -165,8 +165,11 @@ def main() -> int:
     if sound := caught_by(None):
         print(f"without any bug: {sound}", file=sys.stderr)
         return 1
+    found = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = list(pool.map(caught_by, wanted))
+        for bug, test in zip(wanted, pool.map(caught_by, wanted)):
+            print(f"{bug.name:22} {test or 'NOT CAUGHT'}", file=sys.stderr, flush=True)
+            found.append(test)
     rows = [(b.name, b.what, b.file, f"`{test}`" if test else "**not caught**") for b, test in zip(wanted, found)]
     lines = ["| " + " | ".join(row) + " |" for row in [("bug", "what it does", "file", "caught by"), *rows]]
     lines.insert(1, "|---|---|---|---|")
