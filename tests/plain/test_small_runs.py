@@ -73,7 +73,7 @@ def test_an_idle_class_that_has_aged_is_served_before_a_busy_one_is_through():
     assert done[0] > 1.5 * done[1]
 
 
-def readers(scheduler, kernel="4.19", groups=("a", "b"), weights=(1000, 250), prios=(4, 4), runtime=0.6):
+def readers(scheduler, kernel="4.19", groups=("a", "b"), weights=(1000, 250), prios=(4, 4), runtime=0.5):
     """Bytes read by two sequential readers side by side."""
     cgroups = [io.Cgroup(g, weight=w, bfq_weight=w) for g, w in zip(("a", "b"), weights)]
     machine = io.Machine(kernel, io.devices.single(500), "raw", scheduler, cgroups=cgroups)
@@ -84,7 +84,7 @@ def readers(scheduler, kernel="4.19", groups=("a", "b"), weights=(1000, 250), pr
 
 
 def test_under_cfq_groups_share_by_weight():
-    heavy, light = readers(io.CFQ(low_latency=False, slice_sync=20), runtime=1.0)
+    heavy, light = readers(io.CFQ(low_latency=False, slice_sync=20))
     assert 2.4 < heavy / light < 6
 
 
@@ -95,7 +95,7 @@ def test_under_cfq_a_higher_priority_gets_longer_slices():
 
 @pytest.mark.parametrize("kernel", ["5.1", "6.1"])
 def test_under_bfq_groups_share_by_weight(kernel):
-    heavy, light = readers(io.BFQ(low_latency=False), kernel=kernel, runtime=1.0)
+    heavy, light = readers(io.BFQ(low_latency=False), kernel=kernel)
     assert 2.4 < heavy / light < 6
 
 
