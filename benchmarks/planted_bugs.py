@@ -189,7 +189,7 @@ def main() -> int:
         print(f"without any bug: {sound}", file=sys.stderr)
         return 1
     found = []
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(int(os.environ.get("JOBS", 2))) as pool:
         for bug, test in zip(wanted, pool.map(caught_by, wanted)):
             print(f"{bug.name:22} {test or 'NOT CAUGHT'}", file=sys.stderr, flush=True)
             found.append(test)
