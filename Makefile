@@ -58,7 +58,7 @@ peers: $(FULL) ## beside SimPy, Ciw, plain Python and C, in one run; reports/pee
 	$(PY) benchmarks/peers.py
 
 planted-bugs: $(FULL) ## small wrong changes that the tests must notice; docs/planted-bugs.md (minutes)
-	$(PY) benchmarks/planted_bugs.py
+	JOBS=$(JOBS) $(PY) benchmarks/planted_bugs.py
 
 lock: $(FULL) ## renew requirements.lock from pyproject.toml
 	$(PY) -m pip install uv

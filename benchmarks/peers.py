@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parent
 SIZES = (10**3, 10**4, 10**5, 10**6, 10**7)
-LONGEST = 25.0
+LONGEST = 12.0
 C_PROGRAMS = {"closed network": "closed_network.c", "thread 0, idle rule alone": "thread0.c"}
 WARM_UP = 1000
 DEVIATION = 0.02  # at 10^5 requests and more; fewer are too few

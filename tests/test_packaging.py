@@ -96,7 +96,9 @@ def test_environment_yml_lists_what_pyproject_lists():
     listed = {CONDA_TO_PYPI.get(r.name, canonicalize_name(r.name)): r.specifier for r in requirements}
     assert listed.pop("python") == Requirement(f"python{PROJECT['requires-python']}").specifier
     assert listed.pop("pip") == ""
-    by_pip = [Requirement(line) for entry in entries if isinstance(entry, dict) for line in entry["pip"] if line[0] != "-"]
+    by_pip = [
+        Requirement(line) for entry in entries if isinstance(entry, dict) for line in entry["pip"] if line[0] != "-"
+    ]
     assert listed | {canonicalize_name(r.name): r.specifier for r in by_pip} == declared(*EXTRAS)
 
 

@@ -46,6 +46,15 @@ def test_deadline_gives_two_read_batches_for_each_write_batch(bench):
     assert kinds == "RRWRRWRRW"
 
 
+@pytest.mark.parametrize(("at_us", "then"), [(9_000, [6000, 100]), (12_000, [100, 6000])])
+def test_an_expired_request_goes_before_the_next_by_sector(bench, at_us, then):
+    b = bench(io.Deadline(fifo_batch=1, read_expire=10))
+    for sector in (5000, 100, 6000):
+        b.request(0, READ, sector, flags=0)
+    assert served(b, 1) == [5000]
+    assert served(b.at(at_us), 2) == then
+
+
 def test_an_expired_request_starts_the_next_batch_not_the_current_one(bench):
     b = bench(io.Deadline(fifo_batch=2, read_expire=10))
     b.request(0, READ, 5000, flags=0)
