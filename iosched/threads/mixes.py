@@ -14,8 +14,9 @@ from ..engine import codes as c
 from ..engine.loop import run
 from ..laws import check_laws
 from ..programs import compile_scenario
-from ..result import Result, _bin_start
+from ..result import Result
 from ..scenario import Machine, Scenario
+from ..tools import bin_middle
 from ..workloads import Job
 
 if TYPE_CHECKING:
@@ -69,13 +70,11 @@ class Mix:
 
 
 def latency_buckets(result: Result, job: int = READER) -> dict[int, float]:
-    """Percent of a job's operations in each of fio's groups above 1 ms. Edges are exact to 6 %."""
-    counts = result.state.histogram.n[job * c.HISTOGRAM_BINS : (job + 1) * c.HISTOGRAM_BINS]
-    bins = np.flatnonzero(counts)
-    middles = np.array([(_bin_start(b) + _bin_start(b + 1)) * 0.5e-6 for b in bins.tolist()])
-    group = np.searchsorted((1, *BUCKETS_MS), middles)
+    """Percent of a job's operations in each of fio's groups above 1 ms (see `iosched.tools.fio_latency`)."""
+    counts = result.histogram(job)
+    group = np.searchsorted((1, *BUCKETS_MS), bin_middle(np.arange(len(counts))) * 1e-6)
     total = max(int(counts.sum()), 1)
-    return {ms: 100 * float(counts[bins][group == k + 1].sum()) / total for k, ms in enumerate(BUCKETS_MS)}
+    return {ms: 100 * float(counts[group == k + 1].sum()) / total for k, ms in enumerate(BUCKETS_MS)}
 
 
 def watch(
