@@ -39,8 +39,8 @@ class ConstantTime:
     )
     queue_depth: int = knob(32, "commands the device accepts (NCQ depth, hardware tags)", "commands", 1, 65536,
                             integer=True, sysfs="device/queue_depth", slider=(1, 64, "log"))  # fmt: skip
-    tells_depth: bool = knob(True, "the driver tells writeback throttling its depth (SCSI, so SATA; null_blk and NVMe do "
-                             "not, then nr_requests stands for it)")  # fmt: skip
+    tells_depth: bool = knob(True, "the driver tells writeback throttling its depth (SCSI, so SATA); null_blk and NVMe "
+                             "do not, and nr_requests stands for it")  # fmt: skip
     rotational: bool = knob(True, "queue/rotational", sysfs="queue/rotational")
     write_cache: bool = knob(False, "a write-back cache that the kernel sees", sysfs="queue/write_cache")
     flush_us: float | None = knob(None, "time of a cache flush; None: as any command", "us", 0.001, 1e9, optional=True)
@@ -84,9 +84,9 @@ class Disk(ConstantTime):
     command older than `ncq_age_ms` goes first. Writes are acknowledged by the write cache while there is room, with
     `write_cache=False` (hdparm -W0) by the medium. The cache is destaged in pieces when no command has come for
     `destage_quiet_ms`, or when it is more than half full; beside waiting commands its pieces come "last", take part in
-    NCQ's choice as one command more ("equal"), take turns with them ("turns"), or go "first". A flush is done when the cache is empty; on SATA nothing
-    else is inside the disk meanwhile. After a read the disk reads on into one of its `segments` until the arm is
-    needed.
+    NCQ's choice as one command more ("equal"), take turns with them ("turns"), or go "first". A flush is done when the
+    cache is empty; on SATA nothing else is inside the disk meanwhile. After a read the disk reads on into one of its
+    `segments` until the arm is needed.
 
     Source: flushes and depth as spec block-layer sections 8 and 11 have them; destaging and NCQ's order are the drive's
     own affair (section 13), so they are knobs.
@@ -238,7 +238,8 @@ def null(completion_us: float = 100.0, queue_depth: int = 32, **options: object)
     >>> null(completion_us=50, rotational=False).completion_us
     50
     """
-    return _build(ConstantTime, **({"tells_depth": False, "completion_us": completion_us, "queue_depth": queue_depth} | options))
+    own = {"completion_us": completion_us, "queue_depth": queue_depth, "tells_depth": False}
+    return _build(ConstantTime, **(own | options))
 
 
 def single(completion_us: float = 100.0, queue_depth: int = 32, **options: object) -> ConstantTime:

@@ -34,7 +34,7 @@ class Host:
     ahead_us: float = knob(4.1, "a page of readahead: finding memory for it, mostly by reclaim", "us", 0, 1e6)
     dirty_us: float = knob(5.0, "a further page of a buffered write: copying it into the page cache", "us", 0, 1e6)
     clean_us: float = knob(3.0, "a page that is sent to the device by the flusher", "us", 0, 1e6)
-    written_us: float = knob(2.0, "a page whose writeback is done, in the interrupt", "us", 0, 1e6)
+    written_us: float = knob(2.5, "a page whose writeback is done, in the interrupt", "us", 0, 1e6)
     cpus: int = knob(1, "processors; 0: as many as wanted", "processors", 0, 256, integer=True)
     hz: int = knob(250, "timer ticks a second (CONFIG_HZ)", "1/s", 24, 1000, integer=True)
     speed: float = knob(1.0, "how many times faster than one instruction a nanosecond", "", 1e-3, 1e3)
