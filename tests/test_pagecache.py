@@ -368,11 +368,11 @@ def test_every_row_of_a_writer_beside_a_reader_is_compared(comparison):
     assert len(comparison.rows) == 22 and comparison.skipped == []
 
 
-def test_throughputs_are_off_by_at_most_12_percent_in_the_median_and_28_at_most(comparison):
+def test_throughputs_are_off_by_at_most_5_percent_in_the_median_and_28_at_most(comparison):
     """A machine of one instruction a nanosecond, whose processor the writer keeps busy: CPU costs were chosen with
     several of these rows in view, so this holds a fit. The worst is the writers' share under BFQ."""
     errors = comparison.errors()
-    assert np.median(errors) <= 0.125
+    assert np.median(errors) <= 0.05
     assert errors.max() <= 0.28
 
 
