@@ -33,6 +33,7 @@ def main() -> int:
     for depth in (1, 32):
         rate = disk_requests_per_cpu_second(depth) / 1e6
         row(f"random reads {depth} deep on a disk: requests per CPU-second", f"{rate:.2f} million", ">= 0.5 million")
+    row("a minute of a writer beside a reader on a disk (CPU)", f"{mix_seconds():.3f} s", "<= 0.5 s")
     row("17 x 17 grid of slice_idle x group_idle, 300 writes", f"{grid_seconds():.2f} s", "<= 2 s")
     row("dbench, one client, 3 simulated seconds under BFQ", f"{dbench_seconds():.3f} s", "<= 0.2 s")
     row("waker rules x slice_idle x low_latency, 3 s of dbench", f"{waker_grid_seconds():.2f} s", "<= 5 s")
@@ -101,6 +102,21 @@ def grid_seconds() -> float:
         return time.perf_counter() - start
 
     return best_of(once, 3)
+
+
+def mix_seconds() -> float:
+    """CPU seconds of a minute of a buffered writer beside a sequential reader on thread 3's first disk."""
+    from .simulation import simulate
+
+    reader = workloads.sequential_reader(bs="128k", size="40G", runtime=60.0)
+    writer = workloads.sequential_writer(bs="1M", fdatasync=0, size="20G", runtime=60.0)
+
+    def once() -> float:
+        start = time.process_time()
+        simulate(Machine(device=wd5000lplx(), scheduler="bfq"), [reader, writer])
+        return time.process_time() - start
+
+    return best_of(once)
 
 
 def dbench_seconds() -> float:

@@ -40,8 +40,8 @@ class ConstantTime:
     )
     queue_depth: int = knob(32, "commands the device accepts (NCQ depth, hardware tags)", "commands", 1, 65536,
                             integer=True, sysfs="device/queue_depth", slider=(1, 64, "log"))  # fmt: skip
-    tells_depth: bool = knob(True, "the driver tells writeback throttling its depth (SCSI, so SATA; null_blk and NVMe do "
-                             "not, then nr_requests stands for it)")  # fmt: skip
+    tells_depth: bool = knob(True, "the driver tells writeback throttling its depth (SCSI, so SATA); null_blk and NVMe "
+                             "do not, and nr_requests stands for it")  # fmt: skip
     rotational: bool = knob(True, "queue/rotational", sysfs="queue/rotational")
     write_cache: bool = knob(False, "a write-back cache that the kernel sees", sysfs="queue/write_cache")
     flush_us: float | None = knob(None, "time of a cache flush; None: as any command", "us", 0.001, 1e9, optional=True)
@@ -302,9 +302,8 @@ def null(completion_us: float = 100.0, queue_depth: int = 32, **options: object)
     >>> null(completion_us=50, rotational=False).completion_us
     50
     """
-    return _build(
-        ConstantTime, **({"tells_depth": False, "completion_us": completion_us, "queue_depth": queue_depth} | options)
-    )
+    own = {"completion_us": completion_us, "queue_depth": queue_depth, "tells_depth": False}
+    return _build(ConstantTime, **(own | options))
 
 
 def single(completion_us: float = 100.0, queue_depth: int = 32, **options: object) -> ConstantTime:

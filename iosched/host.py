@@ -34,7 +34,7 @@ class Host:
     ahead_us: float = knob(4.1, "a page of readahead: finding memory for it, mostly by reclaim", "us", 0, 1e6)
     dirty_us: float = knob(5.0, "a further page of a buffered write: copying it into the page cache", "us", 0, 1e6)
     clean_us: float = knob(3.0, "a page that is sent to the device by the flusher", "us", 0, 1e6)
-    written_us: float = knob(2.0, "a page whose writeback is done, in the interrupt", "us", 0, 1e6)
+    written_us: float = knob(2.5, "a page whose writeback is done, in the interrupt", "us", 0, 1e6)
     deadline_us: float = knob(0.0, "mq-deadline's own CPU a request, under its lock", "us", 0, 1e6)
     kyber_us: float = knob(0.0, "kyber's own CPU a request", "us", 0, 1e6)
     bfq_us: float = knob(0.0, "BFQ's own CPU a request, under its lock", "us", 0, 1e6)

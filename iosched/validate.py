@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 class Comparison:
     """Measured against simulated, row by row.
 
-    `rows` are dicts with run_id, metric, measured, simulated, error (signed fraction), scheduler, kernel and fitted
-    (whether the host costs were fitted to this very row). `skipped` are dicts with run_id and reason. `hosts` says, for
+    `rows` are dicts with run_id, role (whose figure, where a run has several parties), metric, measured, simulated,
+    error (signed fraction), scheduler, kernel and fitted (whether the host costs were fitted to this very row).
+    `skipped` are dicts with run_id and reason. `hosts` says, for
     each (kernel, device), which host was used and where it comes from.
     """
 
@@ -44,7 +45,7 @@ class Comparison:
         """The JSON form: compared, skipped, median, p90, p95 (None if nothing was compared) and the worst rows."""
         errors = self.errors()
         percentile = (lambda p: float(np.percentile(errors, p))) if len(errors) else (lambda p: None)
-        keys = ("run_id", "metric", "measured", "simulated", "error")
+        keys = ("run_id", "role", "metric", "measured", "simulated", "error")
         ordered = sorted(self.rows, key=lambda row: -abs(row["error"]))[:worst]
         return {
             "compared": len(self.rows),
@@ -85,6 +86,7 @@ class Comparison:
         lines += self._by_kernel()
         lines += [
             f"  {row['error']:+8.2%}  measured {row['measured']:.1f}  simulated {row['simulated']:.1f}  {row['run_id']}"
+            + f" {row['role']}" * bool(row["role"])
             for row in s["worst"]
         ]
         reasons: dict[str, int] = {}
@@ -135,6 +137,7 @@ def compare(
         rows.append(
             {
                 "run_id": run.run_id,
+                "role": run.conditions.get("role", ""),
                 "metric": run.metric,
                 "measured": run.measured,
                 "simulated": simulated,

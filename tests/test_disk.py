@@ -246,8 +246,19 @@ def test_a_device_that_prefers_reads_serves_them_before_older_writes():
     assert read_latency(False) > 6 * a_write
 
 
+def test_in_turns_a_piece_of_the_cache_follows_each_command():
+    """A reader with two commands in the disk, and writes that fill its cache: as many pieces as reads."""
+    device = io.devices.hdd_model(write_cache=True, cache_kb=4096, destage="turns", destage_kb=512)
+    reads = fio(rw="read", bs="128k", size="64M", direct=True, ioengine="libaio", iodepth=2, runtime=5.0)
+    writes = fio(rw="write", bs="1M", size="1G", direct=True, ioengine="libaio", iodepth=8, runtime=5.0)
+    result = on(device, reads, writes, until=5.0)
+    pieces = int(result.state.disks[0].written) / (2 * 512)
+    assert pieces == pytest.approx(result.jobs.operations.iloc[0], rel=0.1)
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # laws
+
 
 disks = st.builds(
     lambda preset, options: preset(**options),

@@ -192,7 +192,7 @@ def test_the_json_has_the_promised_shape(tmp_path, capsys):
     answer = json.loads(capsys.readouterr().out)
     assert set(answer) == {"compared", "skipped", "median", "p90", "p95", "worst"}
     assert answer["compared"] == 2 and 0 <= answer["median"] <= answer["p90"] <= answer["p95"] < 0.02
-    assert {tuple(w) for w in answer["worst"]} == {("run_id", "metric", "measured", "simulated", "error")}
+    assert {tuple(w) for w in answer["worst"]} == {("run_id", "role", "metric", "measured", "simulated", "error")}
     assert abs(answer["worst"][0]["error"]) >= abs(answer["worst"][1]["error"])
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers import python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -275,6 +276,45 @@ def test_memory_does_not_grow_with_what_is_written():
     assert size(1.0) == size(600.0) < 5e6
 
 
+def test_a_writer_and_the_flusher_wait_while_the_log_blocks_of_their_inode_are_under_way():
+    """On a disk whose queue is full of writes the log blocks take a quarter of a second and more; so does the write
+    that meets them, and only on a file system with a journal."""
+    longest = {}
+    for fs in ("ext4", "xfs"):
+        desk = io.Machine(kernel="4.19", device=io.devices.hdd_model(), scheduler="noop", filesystem=fs,
+                          memory=io.Memory(size_mb=600))  # fmt: skip
+        result = io.simulate(desk, writer(bs="1M", runtime=6.0, size="4G"))
+        longest[fs] = result.jobs.latency_max_s.iloc[0]
+    assert longest["ext4"] > 0.2 > 0.06 > longest["xfs"]
+
+
+@pytest.mark.parametrize("scheduler", ["mq-deadline", "bfq"])
+def test_a_minute_of_a_mix_on_a_disk_takes_less_than_half_a_second(scheduler):
+    import time
+
+    m = io.Machine(kernel="6.1", device=io.devices.wd5000lplx(), scheduler=scheduler, memory=io.Memory(size_mb=2000))
+    jobs = [sequential_reader(bs="128k", runtime=60.0, size="40G"), writer(bs="1M", runtime=60.0, size="20G")]
+    io.simulate(m, jobs, until=0.1)
+    begin = time.process_time()
+    io.simulate(m, jobs)
+    assert time.process_time() - begin < 0.5
+
+
+def test_a_minute_of_100_megabytes_a_second_stays_under_300_megabytes_of_memory():
+    """In a process of its own: the interpreter, the compiled engine and the run."""
+    code = """
+import resource, sys
+import iosched as io
+m = io.Machine(kernel="6.1", device=io.devices.wd5000lplx(), scheduler="mq-deadline")
+r = io.simulate(m, [io.workloads.sequential_writer(bs="4k", fdatasync=0, size="20G", runtime=60.0)])
+unit = 1 if sys.platform == "darwin" else 1024
+print(r.bytes_per_s * 60, unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+    written, resident = map(float, python(code).split())
+    assert written > 60 * 95e6
+    assert resident < 300e6
+
+
 def test_a_minute_of_a_writer_beside_a_reader_takes_about_a_second():
     """Loose: the machine may be busy."""
     import time
@@ -328,11 +368,11 @@ def test_every_row_of_a_writer_beside_a_reader_is_compared(comparison):
     assert len(comparison.rows) == 22 and comparison.skipped == []
 
 
-def test_throughputs_are_off_by_at_most_12_percent_in_the_median_and_28_at_most(comparison):
+def test_throughputs_are_off_by_at_most_5_percent_in_the_median_and_28_at_most(comparison):
     """A machine of one instruction a nanosecond, whose processor the writer keeps busy: CPU costs were chosen with
     several of these rows in view, so this holds a fit. The worst is the writers' share under BFQ."""
     errors = comparison.errors()
-    assert np.median(errors) <= 0.125
+    assert np.median(errors) <= 0.05
     assert errors.max() <= 0.28
 
 

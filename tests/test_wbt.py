@@ -129,6 +129,16 @@ def test_a_target_that_no_read_meets_takes_the_depth_back_and_then_down_to_one_w
     assert np.ptp(in_flight(Result(result.scenario, result.state, late))) <= 2
 
 
+@pytest.mark.parametrize(
+    ("device", "queue_depth"), [(io.devices.sata(), 32), (io.devices.nvme(), 64), (io.devices.null(), 64)]
+)
+def test_where_the_driver_does_not_tell_its_depth_nr_requests_stands_for_it(device, queue_depth):
+    from iosched.programs import compile_scenario
+
+    s = compile_scenario(io.Scenario(machine(2_000, device=device), [writer()]))
+    assert s.wbt[0].queue_depth == queue_depth
+
+
 def test_reads_that_meet_the_target_leave_the_depth_alone():
     result = io.simulate(machine(75_000), [writer(), random_reader(runtime=2.0)])
     assert result.state.wbt[0].exceeded == 0 and result.state.wbt[0].step == -1

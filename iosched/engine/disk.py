@@ -202,8 +202,8 @@ def cost_of(s, d, row, op):
 
 @jit
 def destages(s, d, ri, n):
-    """Does the piece at node `n` go before the command (or NONE)? A flush says yes, and so does an aged write that waits
-    for room, to a command that is not aged itself; without commands a disk whose cache is less than half full waits
+    """Does the piece at node `n` go before the command (or NONE)? A flush says yes, and an aged write that waits for
+    room does, to a command that is not aged itself; without commands a disk whose cache is less than half full waits
     until it is quiet; beside them it is a matter of rank, or one follows the other where they take turns."""
     k = s.disks[d]
     if k.flush != NONE or k.rank == BEFORE:

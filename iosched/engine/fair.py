@@ -139,6 +139,8 @@ def look(s, k):
         t.computing = 0
         take_next(s, k)
         return NONE
+    if s.sim[0].now % s.sim[0].tick_ns == 0 and turn_is_over(s, k):
+        p.gives_way = 1
     p.deciding = 1
     return task
 

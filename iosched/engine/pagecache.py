@@ -23,7 +23,8 @@ from .codes import (
 from .dirty import dirty_pages, keep_time, take_pages, to_the_end
 from .jit import jit, out_of_line
 from .places import extent_end, place_of
-from .wakeups import compute
+from .pool import wait_list
+from .wakeups import compute, wake_first
 
 CHUNK = 1024  # pages: a chunk is a multiple of 4 MiB
 BIOS_A_TURN = 256
@@ -124,6 +125,9 @@ def send_pages(s, task, fi, most, flags):
         block.unplug(s, t.dev, task)
         t.state = T_WAIT_COMMIT
         journal.wait_for_log(s, task, f.journal)
+        lst = wait_list(s, t.dev, t.group, WRITE, flags)
+        if s.lists[lst].count > 0:  # it may have been woken for a free request, which it does not take
+            wake_first(s, lst)
         return NONE
     if not new:
         pages = min(pages, max((extent_end(f, start * PAGE) - start * PAGE) // PAGE, 1))

@@ -86,9 +86,8 @@ def moving(k, c):
 @jit
 def arrival(k, c, at, op, stopped):
     """When an arm that sets out at time `at` is over the first sector. What goes on where the last transfer stopped,
-    `stopped` ns ago, may do so without the platter (`read_grace_us`, `write_grace_us`; a command that was there already
-    always may)."""
-    if c.start == k.at_sector and stopped <= (k.read_grace_ns if op == READ else k.write_grace_ns):
+    `stopped` ns ago, may do so without the platter (`read_grace_us`, `write_grace_us`)."""
+    if c.start == k.at_sector and stopped < (k.read_grace_ns if op == READ else k.write_grace_ns):
         return at
     at += moving(k, c)
     if k.drawn_delay != 0:

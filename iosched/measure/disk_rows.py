@@ -35,8 +35,9 @@ def disk_of(row: dict[str, str]) -> Disk | None:
         tunables = row.get("other_tunables", "").split()
         words = dict(word.partition("=")[::2] for word in tunables if TUNABLE.fullmatch(word))
         # from the end of the log's blocks to the commit block's issue pass 16 us under noop and 32 us under CFQ (their
-        # event logs), on either side of the 20 us within which the model's contiguous write goes on
-        grace = 0.0 if row["scheduler"] in ("cfq", "bfq") else 20.0
+        # event logs), on either side of the 20 us within which the model's contiguous write goes on; under CFQ and BFQ
+        # only what is in the disk already does
+        grace = 0.001 if row["scheduler"] in ("cfq", "bfq") else 20.0
         size = HALVES_GB / 2 if row["workload"] == MIXED else HALVES_GB
         return hdd_model(capacity_GB=size, copy_MBs=COPIED_MBs, write_grace_us=grace, **_hdd_model(words))
     if words.get("hdd") == "2":

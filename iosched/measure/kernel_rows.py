@@ -95,9 +95,8 @@ class Unmodelled(Exception):
 def read_kernel_csv(path: str | Path) -> tuple[list[KernelRun], list[dict[str, str]]]:
     """(runs, skipped rows with the reason) of a CSV file with the time of dd's writes or dbench's throughput.
 
-    Rows of role `disk` and `window` are counters of the same run, those of role `t1`, `t2`, ... its seconds, and no runs of their
-    own. Raises ScenarioError for a file that is
-    not such a table.
+    Rows of role `disk` and `window` are counters of the same run, those of role `t1`, `t2`, ... its seconds, and no
+    runs of their own. Raises ScenarioError for a file that is not such a table.
     """
     path = Path(path)
     if not path.is_file():

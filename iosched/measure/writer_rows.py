@@ -2,8 +2,8 @@
 
 `rand4kbuf_vs_2seqW_buf64k` (6.1, the raw device, 3 s): a random reader of 4 KiB through the page cache and two fio jobs
 that write 64 KiB in sequence, with the dirty limits that `other_tunables` gives. `bufwrite+seqread` (4.19, ext4): a
-program that writes 1 MiB at a time into one file for 8, 10 or 15 s; two seconds later (and the `jitter` of a repeat) another
-reads 700 MiB, 128 KiB at a time, or until the first is over. `t3_seqread_vs_bufwrite40files_ext4` (6.1): fio's
+program that writes 1 MiB at a time into one file for 8, 10 or 15 s; two seconds later (and the `jitter` of a repeat)
+another reads 700 MiB, 128 KiB at a time, or until the first is over. `t3_seqread_vs_bufwrite40files_ext4` (6.1): fio's
 sequential reader of 64 KiB, and a writer of 64 KiB in turns over 40 files, for 5 s, on an SSD for 3 s.
 """
 
