@@ -13,10 +13,13 @@ from .base import BLUE, GREEN, GREY, INK, PALE, RED, Picture, band, plain_ticks,
 if TYPE_CHECKING:
     import pandas as pd
 
+FARTHEST = 10.0  # factor by which the ratio axis reaches at most
+
 
 @styled
-def reproduction(table: pd.DataFrame, title: str = "Published and modelled") -> Picture:
-    """Modelled over published, one line a claim, on a ratio axis with ±5 %; what was fitted is hollow.
+def reproduction(table: pd.DataFrame, title: str = "Published and modelled", allowed: float = 0.05) -> Picture:
+    """Modelled over published, one line a claim, on a ratio axis with what is `allowed` either way; what was fitted is
+    hollow. What is off by more than a factor of ten stands at the axis's end.
 
     `table` is `threads.table(outcomes)`, or any with the columns id, published (a number or [low, high]), simulated and
     role ("fitted" or "predicted"); closed_form, statement and unit where known. Claims that are not numbers (unit
@@ -41,13 +44,14 @@ def reproduction(table: pd.DataFrame, title: str = "Published and modelled") -> 
         raise ScenarioError("reproduction: no claim has both a published and a simulated number.")
     figure = Picture(figsize=(14, 2.6 + 0.5 * len(rows)), layout="constrained")
     ax = figure.add_subplot()
-    ax.axvspan(1 / 1.05, 1.05, color=GREEN, alpha=0.18, lw=0, label="within 5 %")
-    ax.axvline(1, color=RED, ls="--", lw=2, label="published (a range: its bar, 5 % beyond its ends are allowed)")
+    ax.axvspan(1 / (1 + allowed), 1 + allowed, color=GREEN, alpha=0.18, lw=0, label=f"within {100 * allowed:.3g} %")
+    beyond = f"published (a range: its bar, {100 * allowed:.3g} % beyond its ends are allowed)"
+    ax.axvline(1, color=RED, ls="--", lw=2, label=beyond)
     for y, row in enumerate(rows.itertuples()):
         if row.high > row.low:
             ends = [row.low / row.middle, row.high / row.middle]
             ax.plot(ends, [y, y], color=RED, lw=8, alpha=0.35, solid_capstyle="butt")
-    ratio = rows.simulated / rows.middle
+    ratio = (rows.simulated / rows.middle).clip(1 / FARTHEST, FARTHEST)
     for role, face in (("predicted", BLUE), ("fitted", "white")):
         at = np.flatnonzero(rows.role == role)
         if len(at):
@@ -63,11 +67,12 @@ def reproduction(table: pd.DataFrame, title: str = "Published and modelled") -> 
         every.append(formula[formula > 0])
         ax.plot(formula, rows.index, "|", color=INK, ms=18, mew=3, ls="none", label="closed form")
     ratios = np.concatenate(every)
-    spread = max(1.2, 1.15 * np.nanmax(np.maximum(ratios, 1 / ratios)))
+    spread = min(max(1.2, 1.15 * np.nanmax(np.maximum(ratios, 1 / ratios))), 1.15 * FARTHEST)
     ax.set_xscale("log")
     ax.set_xlim(1 / spread, spread)
     plain_ticks(ax.xaxis)
-    ratio_ticks = (0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 5, 10)
+    fine = () if spread > 5 else (0.7, 0.8, 0.9, 1.1, 1.25, 1.5)
+    ratio_ticks = sorted((0.1, 0.2, 0.5, 1, 2, 5, 10, *fine))
     ax.xaxis.set_major_locator(FixedLocator([t for t in ratio_ticks if 1 / spread <= t <= spread]))
     labels = rows.statement.where(rows.statement.str.len() > 0, rows.id) if "statement" in rows else rows.id
     ax.set_yticks(range(len(rows)), [_short(text, 60) for text in labels])
