@@ -67,7 +67,7 @@ class OldCFQ:
     does about another queue whose next request is where the head is: "none" (until 2.6.29), "first" (the patch of
     thread 4: it is served instead of idling), "close" (2.6.30, 2.6.31: but not again before it has had a turn of its
     own) or "merge" (2.6.32: the two become one queue); None: by version. The spec has the restriction of "close", from
-    memory, for the first patch too; thread 4's 84 MB/s rule that out, as the model then gives 47.
+    memory, for the first patch too; thread 4's 84 MB/s rule that out, as the model then gives 49.
 
     >>> OldCFQ(cooperators="first").quantum
     4
