@@ -179,7 +179,7 @@ def caught_by(bug: Bug | None) -> str:
             return "a run without end"
         if done.returncode == 0:
             return ""
-        failed = re.findall(r"^(?:FAILED|ERROR) tests/plain/(\S+)", done.stdout, re.MULTILINE)
+        failed = re.findall(r"^(?:FAILED|ERROR) tests/plain/(.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
         return failed[0] if failed else done.stdout[-300:] + done.stderr[-300:]
 
 

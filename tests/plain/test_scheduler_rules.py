@@ -196,6 +196,44 @@ def waiting_for(bench, group, newcomer_group, kernel="4.19", **tunables):
     return b
 
 
+def test_who_preempts_goes_before_who_has_waited_longer(bench):
+    b = bench(io.CFQ(), groups=("/", "/", "/"))
+    for task, sector in ((0, 1000), (0, 1008), (1, 50_000)):
+        b.request(task, WRITE, sector, flags=c.F_SYNC)
+    assert served(b, 1) == [1000]
+    b.request(2, READ, 90_000, flags=c.F_SYNC | c.F_PRIO)
+    assert served(b, 1) == [90_000]
+
+
+@pytest.mark.parametrize(("depth", "queues"), [(4, 0), (5, 1)])
+def test_a_device_that_took_five_requests_at_once_queues(bench, depth, queues):
+    b = bench(io.CFQ())
+    row = b.s.cfq[0]
+    row.in_driver, row.rq_queued = depth, 20
+    for _ in range(cfq_state.HW_SAMPLES):
+        cfq.update_hw_tag(b.s, 0)
+    assert row.hw_tag == queues
+
+
+@pytest.mark.parametrize(("neighbour", "cooperates"), [("a", True), ("c", False)])
+def test_only_queues_of_one_group_cooperate(bench, neighbour, cooperates):
+    b = bench(io.CFQ(), groups=("a", "a", neighbour))
+    b.request(0, READ, 1000)
+    assert served(b, 1) == [1000]
+    b.request(1, READ, 9_000_000)
+    ri = b.request(2, READ, 1008)
+    found = cfq.close_cooperator(b.s, 0, b.s.cfq[0].active)
+    assert found == (b.s.requests[ri].queue if cooperates else c.NONE)
+
+
+def test_the_kind_of_queue_that_came_first_is_served_first(bench):
+    b = bench(io.CFQ(), groups=("/", "/"))
+    b.request(0, WRITE, 1000, flags=0)
+    b.at(50)
+    b.request(1, READ, 5000)
+    assert served(b, 1) == [1000]
+
+
 @pytest.mark.parametrize(
     ("group", "newcomer", "kernel", "preempts"),
     [
