@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import iosched as io
 from iosched.engine import codes as c
-from iosched.schedulers import cfq, cfq_state, deadline
+from iosched.schedulers import bfq_tables, bfq_wf2q, cfq, cfq_state, deadline, kyber
 from iosched.schedulers.cfq_state import think_time_big, update_think_time
 from iosched.schedulers.nearest import better_request
 
@@ -428,3 +428,59 @@ def test_who_was_to_join_a_released_queue_goes_where_that_one_went(bench):
     q.refs = q.on_rr = q.dispatched = 0
     cfq_state.release_queue(b.s, m)
     assert (int(q.used), int(b.s.cfq_queues[a].merge_into)) == (0, z)
+
+
+# --- BFQ: virtual time ---------------------------------------------------------------------------------------------
+
+
+def entities(bench, *rows):
+    """BFQ's root tree with entities (start, budget, weight) in it; their numbers are 0, 1, ..."""
+    b = bench(io.BFQ(), groups=("/",) * len(rows), kernel="5.10")
+    tree = int(b.s.bfq[0].root) * bfq_tables.TREES + cfq_state.BE
+    for e, (start, budget, weight) in enumerate(rows):
+        row = b.s.bfq_entities[e]
+        row.tree, row.start, row.budget, row.base_weight, row.coeff = tree, start, budget, weight, 1
+        bfq_wf2q.enqueue(b.s, e, False)
+    return b.s, b.s.bfq_trees[tree]
+
+
+def test_bfq_serves_the_earliest_finish_among_those_whose_start_has_come(bench):
+    s, tree = entities(bench, (1 << 40, 8, 100), (0, 4096, 100), (0, 8192, 100))
+    assert bfq_wf2q.first_eligible(s, tree) == 1
+    tree.vtime = 1 << 50
+    s.bfq_entities[0].start = 0
+    assert bfq_wf2q.first_eligible(s, tree) == 1  # the first of the list is the one with the earliest finish
+
+
+def test_bfqs_virtual_time_jumps_to_the_earliest_start_and_never_goes_back(bench):
+    s, tree = entities(bench, (5000, 8, 100), (9000, 8, 100))
+    assert bfq_wf2q.jumped_vtime(s, tree) == 5000
+    tree.vtime = 7000
+    assert bfq_wf2q.jumped_vtime(s, tree) == 7000
+
+
+def test_half_the_weight_takes_twice_the_virtual_time(bench):
+    s, _ = entities(bench, (0, 4096, 100), (0, 4096, 50))
+    full, half = (int(s.bfq_entities[e].finish) for e in (0, 1))
+    assert full > 0 and half == pytest.approx(2 * full, rel=1e-6)
+
+
+# --- kyber ---------------------------------------------------------------------------------------------------------
+
+
+def test_kyber_dispatches_no_more_reads_than_there_are_tokens(bench):
+    b = bench(io.Kyber(), kernel="5.10")
+    b.s.kyber_domains[kyber.READS].depth = 2
+    for sector in (1000, 3000, 5000):
+        b.request(0, READ, sector)
+    assert served(b, 3) == [1000, 3000, None]
+
+
+def test_kybers_reads_that_are_late_in_total_get_more_tokens(bench):
+    b = bench(io.Kyber(), kernel="5.10")
+    row = b.s.kyber_domains[kyber.READS]
+    row.depth = 8
+    for _ in range(kyber.FEWEST_SAMPLES):
+        kyber.count(b.s, kyber.histogram_of(b.s, 0, READ, kyber.TOTAL), 2 * int(row.target) - 1, row.target)
+    kyber.timer_fired(b.s, 0)
+    assert row.depth == min(16, row.most)
