@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io as io_text
 import multiprocessing
 import os
 import subprocess
@@ -11,11 +12,13 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
+import pandas as pd
 import pytest
 from helpers import ROOT
 
 import iosched as io
 from iosched import points, runner, versions
+from iosched.cli import main
 from iosched.results_cache import ResultsCache, canonical
 from iosched.runner import Cancelled, run_many
 from iosched.sweeps import sweep, to_xarray
@@ -302,3 +305,36 @@ def test_run_many_takes_any_scenarios():
     scenarios = [io.Scenario(VM, DD), io.Scenario(DRAWN, READER)]
     rows = run_many(scenarios, ["operations", "elapsed_s"])
     assert rows[0][0] == 20 and rows[1][1] >= 0.05
+
+
+# --- the command line ----------------------------------------------------------------------------------------------
+
+TOML = """
+[machine]
+scheduler = "cfq"
+[[job]]
+count = 10
+cgroup = "user.slice"
+"""
+
+
+def test_a_scenario_file_is_swept_into_csv(tmp_path, capsys):
+    path = tmp_path / "scenario.toml"
+    path.write_text(TOML)
+    fields = ["scheduler.slice_idle=0:8:4", "device.rotational=true,false", "kernel=4.10,4.19"]
+    assert main(["sweep", str(path), *fields, "--metrics", "operations,time_per_op_s"]) == 0
+    frame = pd.read_csv(io_text.StringIO(capsys.readouterr().out), dtype={"kernel": str})
+    assert len(frame) == 12 and frame.operations.eq(10).all()
+    assert frame["scheduler.slice_idle"].unique().tolist() == [0, 4, 8]
+    assert frame.kernel.unique().tolist() == ["4.10", "4.19"]
+
+
+@pytest.mark.parametrize(
+    ("field", "words"), [("scheduler.slice_idle", "FIELD=VALUES"), ("scheduler.slce_idle=1", "slice_idle")]
+)
+def test_bad_fields_on_the_command_line_are_one_sentence(tmp_path, capsys, field, words):
+    path = tmp_path / "scenario.toml"
+    path.write_text(TOML)
+    assert main(["sweep", str(path), field]) == 2
+    error = capsys.readouterr().err
+    assert words in error and error.count("\n") == 1

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import iosched as io
 from iosched.engine import codes as c
-from iosched.schedulers import cfq, cfq_state, deadline
+from iosched.schedulers import bfq_tables, bfq_wf2q, cfq, cfq_state, deadline, kyber
 from iosched.schedulers.cfq_state import think_time_big, update_think_time
 from iosched.schedulers.nearest import better_request
 
@@ -194,6 +194,44 @@ def waiting_for(bench, group, newcomer_group, kernel="4.19", **tunables):
     policy.completed(b.s, ri)
     assert b.s.cfq_queues[b.s.cfq[0].active].wait_request == 1
     return b
+
+
+def test_who_preempts_goes_before_who_has_waited_longer(bench):
+    b = bench(io.CFQ(), groups=("/", "/", "/"))
+    for task, sector in ((0, 1000), (0, 1008), (1, 50_000)):
+        b.request(task, WRITE, sector, flags=c.F_SYNC)
+    assert served(b, 1) == [1000]
+    b.request(2, READ, 90_000, flags=c.F_SYNC | c.F_PRIO)
+    assert served(b, 1) == [90_000]
+
+
+@pytest.mark.parametrize(("depth", "queues"), [(4, 0), (5, 1)])
+def test_a_device_that_took_five_requests_at_once_queues(bench, depth, queues):
+    b = bench(io.CFQ())
+    row = b.s.cfq[0]
+    row.in_driver, row.rq_queued = depth, 20
+    for _ in range(cfq_state.HW_SAMPLES):
+        cfq.update_hw_tag(b.s, 0)
+    assert row.hw_tag == queues
+
+
+@pytest.mark.parametrize(("neighbour", "cooperates"), [("a", True), ("c", False)])
+def test_only_queues_of_one_group_cooperate(bench, neighbour, cooperates):
+    b = bench(io.CFQ(), groups=("a", "a", neighbour))
+    b.request(0, READ, 1000)
+    assert served(b, 1) == [1000]
+    b.request(1, READ, 9_000_000)
+    ri = b.request(2, READ, 1008)
+    found = cfq.close_cooperator(b.s, 0, b.s.cfq[0].active)
+    assert found == (b.s.requests[ri].queue if cooperates else c.NONE)
+
+
+def test_the_kind_of_queue_that_came_first_is_served_first(bench):
+    b = bench(io.CFQ(), groups=("/", "/"))
+    b.request(0, WRITE, 1000, flags=0)
+    b.at(50)
+    b.request(1, READ, 5000)
+    assert served(b, 1) == [1000]
 
 
 @pytest.mark.parametrize(
@@ -440,3 +478,58 @@ def test_a_queue_leaves_the_old_tree_with_its_last_request_though_that_is_in_fli
     assert old.s.cfq[0].busy_queues == 1
     policy.dispatch(old.s, 0)
     assert old.s.cfq[0].busy_queues == 0 and old.s.cfq[0].active != c.NONE
+
+
+# --- BFQ: virtual time ---------------------------------------------------------------------------------------------
+
+
+def entities(bench, *rows):
+    """BFQ's root tree with entities (start, budget, weight) in it; their numbers are 0, 1, ..."""
+    b = bench(io.BFQ(), groups=("/",) * len(rows), kernel="5.10")
+    tree = int(b.s.bfq[0].root) * bfq_tables.TREES + cfq_state.BE
+    for e, (start, budget, weight) in enumerate(rows):
+        row = b.s.bfq_entities[e]
+        row.tree, row.start, row.budget, row.base_weight, row.coeff = tree, start, budget, weight, 1
+        bfq_wf2q.enqueue(b.s, e, False)
+    return b.s, b.s.bfq_trees[tree]
+
+
+def test_bfq_serves_the_earliest_finish_among_those_whose_start_has_come(bench):
+    s, tree = entities(bench, (1000, 8, 100), (0, 4096, 100), (0, 8192, 100))
+    assert bfq_wf2q.first_eligible(s, tree) == 1
+    tree.vtime = 1000
+    assert bfq_wf2q.first_eligible(s, tree) == 0
+
+
+def test_bfqs_virtual_time_jumps_to_the_earliest_start_and_never_goes_back(bench):
+    s, tree = entities(bench, (5000, 8, 100), (9000, 8, 100))
+    assert bfq_wf2q.jumped_vtime(s, tree) == 5000
+    tree.vtime = 7000
+    assert bfq_wf2q.jumped_vtime(s, tree) == 7000
+
+
+def test_half_the_weight_takes_twice_the_virtual_time(bench):
+    s, _ = entities(bench, (0, 4096, 100), (0, 4096, 50))
+    full, half = (int(s.bfq_entities[e].finish) for e in (0, 1))
+    assert full > 0 and half == pytest.approx(2 * full, rel=1e-6)
+
+
+# --- kyber ---------------------------------------------------------------------------------------------------------
+
+
+def test_kyber_dispatches_no_more_reads_than_there_are_tokens(bench):
+    b = bench(io.Kyber(), kernel="5.10")
+    b.s.kyber_domains[kyber.READS].depth = 2
+    for sector in (1000, 3000, 5000):
+        b.request(0, READ, sector)
+    assert served(b, 3) == [1000, 3000, None]
+
+
+def test_kybers_reads_that_are_late_in_total_get_more_tokens(bench):
+    b = bench(io.Kyber(), kernel="5.10")
+    row = b.s.kyber_domains[kyber.READS]
+    row.depth = 8
+    for _ in range(kyber.FEWEST_SAMPLES):
+        kyber.count(b.s, kyber.histogram_of(b.s, 0, READ, kyber.TOTAL), 2 * int(row.target) - 1, row.target)
+    kyber.timer_fired(b.s, 0)
+    assert row.depth == min(16, row.most)
