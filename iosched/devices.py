@@ -394,13 +394,13 @@ def samsung_970_pro(**options: object) -> SSD:
     """Thread 2's NVMe SSD (named by its author for the same script, 6 September 2019). Options as `SSD`.
 
     The maker's figures for the 1 TB model: 3500 and 2700 MB/s, 15,000 reads of 4 KiB a second at depth 1 (60 us and the
-    host) and 500,000 at depth 128, which 40 dies of 60 us give. A flush: 3.5 ms an fsync were published for its
+    host) and 500,000 at depth 128, which 35 dies of 60 us give. A flush: 3.5 ms an fsync were published for its
     predecessor, the 960 Pro (Percona, 18 July 2018); here 2 ms after programming the buffer.
 
     >>> samsung_970_pro().queue_depth
     1023
     """
-    preset = {"completion_us": 60.0, "servers": 40, "queue_depth": 1023, "read_MBs": 3500.0, "write_MBs": 2700.0,
+    preset = {"completion_us": 60.0, "servers": 35, "queue_depth": 1023, "read_MBs": 3500.0, "write_MBs": 2700.0,
               "buffer_kb": 1 << 20, "flush_queueable": True}  # fmt: skip
     return _build(SSD, **(preset | options))
 
@@ -417,7 +417,7 @@ def plextor_m5s(**options: object) -> SSD:
     >>> plextor_m5s().servers
     8
     """
-    preset = {"completion_us": 85.0, "servers": 8, "queue_depth": 32, "read_MBs": 515.0, "write_MBs": 390.0,
+    preset = {"completion_us": 95.0, "servers": 8, "queue_depth": 32, "read_MBs": 515.0, "write_MBs": 390.0,
               "buffer_kb": 65536, "streams": 8, "cold_MBs": 125.0, "fua": False}  # fmt: skip
     return _build(SSD, **(preset | options))
 

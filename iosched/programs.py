@@ -342,7 +342,7 @@ def fill_device(s: State, d: int, machine: Machine, nr_requests: int) -> None:
     dev.asynchronous_run = int(not legacy and machine.scheduler_name != "none")
     dev.flush_at_once = int(dev.asynchronous_run and machine.version < "5.0")
     dev.depth = device.queue_depth * device.hw_queues
-    dev.servers = min(device.servers, device.queue_depth)
+    dev.servers = min(device.servers, dev.depth)
     dev.completion_ns = round(device.completion_us * c.USEC)
     if isinstance(device, Channels):
         dev.sector_ps = round(512e6 / device.bandwidth_MBs)

@@ -137,7 +137,7 @@ plots.latencies(io_latency.by_control(("none", "io.latency"), device="sata", **t
 # ## What BFQ pays
 #
 # BFQ keeps the device for the reader: after each of its reads it waits for the next one, and lets few others in.
-# Their throughput is the price.
+# Their throughput is the price. (Not on this SATA SSD: of fewer streams at once its controller knows all.)
 
 # %%
 io_latency.price().round(2)

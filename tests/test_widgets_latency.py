@@ -31,7 +31,7 @@ def mean_ms(explorer) -> float:
 def test_it_begins_with_the_threads_set_up_and_shows_what_it_says(explorer):
     assert explorer.setup == io_latency.Setup(device="sata")
     assert "published: 39 ms" in [h.get_label() for h in explorer.canvas._static]
-    assert explorer.picture.value.startswith(b"\x89PNG")
+    assert bytes(explorer.picture.value).startswith(b"\x89PNG")
 
 
 def test_bfq_helps_and_io_latency_says_why_it_does_not(explorer):

@@ -40,7 +40,7 @@ def reader_jobs(row: dict[str, str]) -> list[Fio] | None:
     elif match := THINK.fullmatch(row["workload"]):
         random["thinktime_us"] = float(match[2][:9])
         if match[1] == "read64k":
-            random |= {"rw": "read", "bs": 65536}
+            random |= {"rw": "read", "bs": 65536, "direct": True}
         n = int(match[3][:3])
     elif match := GREEDY.fullmatch(row["workload"]):
         seconds, n = 8.0 if match[1] else 3.0, 1

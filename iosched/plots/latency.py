@@ -65,7 +65,7 @@ def latencies(results: Mapping[str, Result], published: Mapping[str, float] | No
     ax.set(xlabel="latency of a read (ms)", ylabel="of all reads (%)", ylim=(0, 101))
     ax.set_title("How long does a read take? (dots: percentiles 50, 90, 99; diamond: mean)")
     ax.grid(color=PALE, lw=0.8)
-    ax.legend(loc="lower right")
+    ax.legend(loc="center left", bbox_to_anchor=(0.02, 0.75))
     return figure
 
 

@@ -12,7 +12,7 @@ from ..plots import Lanes
 from ..plots.base import BLUE, GREEN, GREY, INK, ORANGE, PALE, PURPLE, RED, STYLE, draw_published, plain_ticks
 from .canvas import MOVING, Canvas
 
-LATENCIES = (0.02, 10_000)  # ms, the fixed axis
+LATENCIES = (0.02, 8_000)  # ms, the fixed axis
 RATES = (0.1, 5_000)  # MB/s
 
 
