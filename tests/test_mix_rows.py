@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import itertools
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import ROOT
 
 from iosched.data import data_file
 from iosched.measure.disk_rows import disk_of
@@ -18,7 +18,7 @@ from iosched.validate import validate_kernel
 
 TABLE = data_file("kernel/mix.csv")
 READER, WRITER = ("read", "rd"), ("write", "wr")
-SOURCE = Path("/work/shared/data/kernel/mix.csv")
+SOURCE = ROOT.parent / "shared" / "data" / "kernel" / "mix.csv"
 
 
 @pytest.fixture(scope="module")

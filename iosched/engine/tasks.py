@@ -192,8 +192,9 @@ def run_task(s, task):
             journal.take_transaction(s, t.journal)
             if s.caches[t.dev].flushers > 0:
                 pagecache.note_ordered(s, t.journal)
-                s.journals[t.journal].logging = 1
         elif code == OP_LOG_BLOCKS:
+            if s.caches[t.dev].flushers > 0:
+                s.journals[t.journal].logging = 1
             if log_blocks(s, task, op.a):
                 t.pc += 1
         elif code == OP_LOG_COMMIT_BLOCK:
