@@ -35,7 +35,7 @@ class IOCost:
     2.68
     """
 
-    preset: str | None = knob(None, "coefficients", choices=(None, *PRESETS))
+    preset: str | None = knob(None, "coefficients", choices=tuple(PRESETS), optional=True)
     rbps: float | None = knob(None, "bytes a second, sequential reads", "bytes/s", 1, 1e12, optional=True)
     rseqiops: float | None = knob(None, "sequential reads of a page", "1/s", 1, 1e9, optional=True)
     rrandiops: float | None = knob(None, "random reads of a page", "1/s", 1, 1e9, optional=True)

@@ -258,7 +258,7 @@ def test_what_sysctl_prints_can_be_pasted():
     assert pasted.limits_pages == (10**8 // 4096, 10**9 // 4096)
 
 
-@pytest.mark.parametrize("preset", ["wd5000lplx", "st500lm012", "m4_ssd", "hdd_model", "simblk_disk"])
+@pytest.mark.parametrize("preset", ["wd5000lplx", "st500lm012", "hdd_model", "simblk_disk"])
 @pytest.mark.parametrize(
     ("options", "field"),
     [

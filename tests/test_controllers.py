@@ -46,10 +46,10 @@ def test_two_equal_groups_get_the_same(which, device):
     assert a / b == pytest.approx(1, rel=0.05)
 
 
-@pytest.mark.parametrize("which", ["cfq", "bfq 5.10"])
-def test_a_seeky_group_and_a_sequential_one_share_the_time(which):
+def test_a_seeky_group_and_a_sequential_one_share_the_time_under_cfq():
     """Each gets about half of what it has alone: of bytes, one gets a hundredth of the other. (BFQ of 4.19 does not
-    wait for a seeky queue among equal groups, so that one loses.)"""
+    wait for a seeky queue among equal groups, so that one loses; BFQ since 5.4 leaves the sequential one 0.05.)"""
+    which = "cfq"
     jobs = [random_reader(direct=True, size="4G", runtime=5.0, cgroup="a", name="a"), readers()[1]]
     device = io.devices.hdd_model()
     alone = np.array([two_groups(which, device, [job])[0] for job in jobs])

@@ -173,17 +173,37 @@ def turn_is_over(s, k):
 
 
 @jit
-def steal(s, length):
-    """An interrupt or kblockd computes for `length` ns before any task goes on; returns when that is over."""
-    sim = s.sim[0]
+def interrupted(s):
+    """The processor that an interrupt or a worker of high priority takes: an idle one if there is one. What its task
+    has computed is booked."""
     k = 0
-    for i in range(sim.fair_cpus):
+    for i in range(s.sim[0].fair_cpus):
         if s.processors[i].running == NONE:
             k = i
     settle(s, k)
+    return k
+
+
+@jit
+def hold_up(s, k, length):
+    """Whoever runs there goes on so much later."""
     p = s.processors[k]
-    p.interrupted_until = max(sim.now, p.interrupted_until) + length
     if p.running != NONE:
-        p.since = max(p.since, sim.now) + length
+        p.since = max(p.since, s.sim[0].now) + length
         set_timer(s, k)
+
+
+@jit
+def took(s, length):
+    """An interrupt has had `length` ns of a processor just now: only a task that ran there feels it."""
+    hold_up(s, interrupted(s), length)
+
+
+@jit
+def steal(s, length):
+    """An interrupt or kblockd computes for `length` ns before any task goes on; returns when that is over."""
+    k = interrupted(s)
+    p = s.processors[k]
+    p.interrupted_until = max(s.sim[0].now, p.interrupted_until) + length
+    hold_up(s, k, length)
     return p.interrupted_until

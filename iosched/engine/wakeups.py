@@ -104,7 +104,7 @@ def interrupt(s, length):
     sim = s.sim[0]
     sim.cpu_ns += length
     if sim.fair != 0:
-        fair.steal(s, length)
+        fair.took(s, length)
     elif sim.cpus > 0:
         p = s.processors[soonest(s)]
         if p.free_at > sim.now:
@@ -114,9 +114,13 @@ def interrupt(s, length):
 @jit
 def interrupt_work(s, length):
     """Work of `length` ns that an interrupt does on a processor from now on, before any task has it again."""
-    s.sim[0].cpu_ns += length
-    if s.sim[0].fair != 0:
+    sim = s.sim[0]
+    sim.cpu_ns += length
+    if sim.fair != 0:
         fair.steal(s, length)
+    elif sim.cpus > 0:
+        p = s.processors[soonest(s)]
+        p.free_at = sim.now + still_waiting(sim, p) + length
 
 
 @jit

@@ -34,6 +34,7 @@ from ..errors import ScenarioError, number, unknown
 from ..filesystems import Raw
 from ..fio import Fio, random_reader, sequential_reader, sequential_writer
 from ..host import Host, fitted_host
+from ..kernels import Kernel
 from ..queueing import classes
 from ..result import Result
 from ..scenario import Machine
@@ -107,7 +108,7 @@ def scenario(setup: Setup = Setup(), **changes: Any) -> tuple[Machine, list[Fio]
         kernel=KERNEL,
         device=device,
         filesystem=setup.filesystem,
-        scheduler=scheduler(chosen, KERNEL),
+        scheduler=scheduler(chosen, Kernel(KERNEL)),
         host=host(),
         cgroups=[target, *(Cgroup(path, bfq_weight=PROCESS_WEIGHT) for path in dict.fromkeys(paths))],
     )
