@@ -105,7 +105,8 @@ plots.shares(thread.table(), "Thread 3: reader beside writer")
 #   balance is "more plausible", as the laptop's owner found.
 # * **deadline** knows reads from writes, and not who waits for what. The writer fills the disk's queue and its cache.
 # * **WBT** looks at how long reads take, and holds the writer back *before* the scheduler. With the cache on it has to
-#   fight against 32 MB that it does not see; with the cache off it works as promised: 60 MB/s.
+#   fight against 32 MB that it does not see; with the cache off it works as promised: the model's reader gets 68 MB/s,
+#   the laptop's 60. (With the cache on, the laptop's reader had less than under CFQ; the model's has a little more.)
 # * **CFQ and BFQ switch WBT off.** The default scheduler of 2018 and the patches that cured the problem did not meet.
 #
 # ## Turn the knobs

@@ -268,6 +268,7 @@ def _wbt_by_default(system: str, experiment: str) -> float:
 QUANTITIES: dict[str, Callable[[str, str], float]] = {
     "reader": reader_MBs,
     "writer": writer_MBs,
+    "reader below CFQ's": lambda s, e: float(reader_MBs(s, e) < reader_MBs(s, "cfq")),
     "reader's share of idle": reader_share,
     "writer's share of idle": writer_share,
     "mostly without writes": lambda s, e: float(mean(Mix.without_writes)(s, e) > 0.5),
