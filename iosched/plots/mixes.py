@@ -65,8 +65,8 @@ def latency_buckets(modelled: Mapping[str, Mapping[int, float]], published: Mapp
 
     Both map a run's name to its groups: upper end in ms -> percent. Raises ScenarioError without a run.
 
-    >>> latency_buckets({"loaded": {2: 0.1, 4: 1.2}}, {"loaded": {2: 0.11, 4: 0.67}}).axes[0].get_title()
-    'loaded'
+    >>> latency_buckets({"loaded": {2: 0.1, 4: 1.2}}, {"loaded": {2: 0.11, 4: 0.67}}).axes[0].get_xlabel()
+    'latency up to (ms)'
     """
     if not modelled:
         raise ScenarioError("latency_buckets: no run was given; give at least one.")
