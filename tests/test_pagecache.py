@@ -303,8 +303,8 @@ def test_a_minute_of_a_mix_on_a_disk_takes_less_than_half_a_second(scheduler):
 
 @pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="the peak is read from /proc")
 def test_a_minute_of_100_megabytes_a_second_stays_under_300_megabytes_of_memory():
-    """In a process of its own: the interpreter, the compiled engine and the run. (getrusage would count the process that
-    forked it, which may have compiled the engine.)"""
+    """In a process of its own: the interpreter, the compiled engine and the run. (getrusage would also
+    count the process that forked it, which may have compiled the engine.)"""
     code = """
 import iosched as io
 m = io.Machine(kernel="6.1", device=io.devices.wd5000lplx(), scheduler="mq-deadline")
