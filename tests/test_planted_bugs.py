@@ -12,7 +12,7 @@ from helpers import ROOT
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from planted_bugs import BUGS, TABLE, Bug, plant
 
-RULES = {"schedulers": 20, "engine/journal|engine/flush|programs": 5, "engine/device": 3}
+RULES = {"schedulers": 20, "engine/journal|engine/flush|programs": 5, "engine/device|engine/disk|engine/platter": 5}
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)

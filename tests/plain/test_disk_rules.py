@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import iosched as io
-from iosched.engine import block, disk_cache, segments
+from iosched.engine import block, disk_cache, flush, segments
 from iosched.engine import codes as c
 from iosched.engine.loop import run
-from iosched.engine.platter import locate, transfer
+from iosched.engine.platter import locate, moving, transfer
+from iosched.engine.pool import get_request
 from iosched.programs import compile_scenario
 
 # a turn is 10 ms and a track 1000 sectors; 200 tracks, a seek takes 1 ms and 10 ms times the distance
@@ -57,6 +60,35 @@ def test_three_requests_by_hand(bench_of, choice, ends_ms):
     run(bench.s, 10**9, 10**6)
     assert [int(bench.s.requests[ri].earliest) / 1e6 for ri in requests] == ends_ms
     assert int(bench.s.devices[0].completed) == 3
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "ends_ms"),
+    [
+        (0, [5.08, 13.08, 20.08]),  # whatever came first, the one that is reached first
+        (5, [5.08, 20.08, 33.08]),  # the one of track 100 is the oldest, and aged when the first is done
+    ],
+)
+def test_ncq_takes_what_it_reaches_first_unless_the_oldest_is_aged(bench_of, age_ms, ends_ms):
+    device = replace(BY_HAND, ncq_choice="shortest", ncq_age_ms=age_ms)
+    machine = io.Machine(kernel="5.15", device=device, scheduler="none", filesystem="raw", host=IDLE_HOST)
+    bench = bench_of(machine, [io.workloads.dd(count=1, start=1000.0)])
+    order = (500, 100_000, 20_300) if age_ms else (500, 20_300, 100_000)
+    requests = [bench.request(0, c.READ, sector) for sector in order]
+    block.run_queue(bench.s, 0)
+    run(bench.s, 10**9, 10**6)
+    assert [int(bench.s.requests[ri].earliest) / 1e6 for ri in requests] == ends_ms
+
+
+def test_the_shortest_seek_takes_the_settle_time():
+    s = state_of(BY_HAND)
+    k = s.disks[0]
+    locate(s, 0, 0, 0, 8)
+    locate(s, 0, 1, 1000, 1008)  # the next track
+    here = s.commands[0]
+    k.at_sector, k.at_track, k.at_cylinder, k.at_radius = 8, here.track, here.cylinder, here.radius
+    assert moving(k, here) == 0
+    assert 1_000_000 < moving(k, s.commands[1]) < 1_100_000  # settle of 1 ms, and a 200th of 10 ms
 
 
 @settings(max_examples=200, deadline=None)
@@ -118,3 +150,12 @@ def test_a_read_hits_the_buffer_as_far_as_the_read_ahead_has_come_and_misses_wha
     assert segments.find(s, 0, end - 8, end + 8) == end  # its beginning is there
     segments.forget(s, 0, 8, 9)
     assert segments.find(s, 0, 8, 16) == 8
+
+
+def test_one_flush_runs_at_a_time_and_who_comes_meanwhile_waits_for_the_next(bench):
+    b = bench(io.Noop(), groups=("/", "/"), write_cache=True)
+    for task in (0, 1):
+        flush.begin(b.s, get_request(b.s, 0, task, c.WRITE, 1000 * task, 8, c.F_SYNC | c.F_PREFLUSH))
+    dev = b.s.devices[0]
+    assert dev.flush_running != c.NONE
+    assert sum(int(r.op) == c.FLUSH and int(r.state) != c.R_FREE for r in b.s.requests) == 1

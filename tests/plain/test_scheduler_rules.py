@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import iosched as io
 from iosched.engine import codes as c
-from iosched.schedulers import bfq_tables, bfq_wf2q, cfq, cfq_state, deadline, kyber
+from iosched.schedulers import bfq_injection, bfq_tables, bfq_wakers, bfq_wf2q, cfq, cfq_state, deadline, kyber
 from iosched.schedulers.cfq_state import think_time_big, update_think_time
 from iosched.schedulers.nearest import better_request
 
@@ -512,6 +512,54 @@ def test_half_the_weight_takes_twice_the_virtual_time(bench):
     s, _ = entities(bench, (0, 4096, 100), (0, 4096, 50))
     full, half = (int(s.bfq_entities[e].finish) for e in (0, 1))
     assert full > 0 and half == pytest.approx(2 * full, rel=1e-6)
+
+
+# --- BFQ: wakers and injection --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_queues(bench):
+    """BFQ of 5.10 with two queues that have requests; the first has been chosen."""
+    b = bench(io.BFQ(), groups=("/", "/"), kernel="5.10")
+    for task, sector in ((0, 1000), (1, 900_000)):
+        b.request(task, READ, sector)
+    return b, b.s.bfq[0], [int(b.s.bfq_contexts[task].queue) for task in (0, 1)]
+
+
+def test_a_waker_is_believed_after_as_many_wake_ups_in_time_as_the_version_asks_for(two_queues):
+    b, row, (woken, waker) = two_queues
+    row.last_completed = waker
+    b.s.bfq_queues[woken].short_think = 0
+    b.at(100_000)
+    assert row.wk_needed == 2
+    for late_us, believed in ((5000, False), (10, False), (5000, False), (10, True)):
+        row.last_completion = b.s.sim[0].now - late_us * 1000
+        bfq_wakers.check_waker(b.s, 0, woken)
+        assert b.s.bfq_queues[woken].waker == (waker if believed else c.NONE)
+
+
+@pytest.mark.parametrize(("took_us", "limit"), [(149, 3), (150, 1)])
+def test_injection_is_cut_when_a_request_takes_half_as_long_again(two_queues, took_us, limit):
+    b, row, (i, _) = two_queues
+    q = b.s.bfq_queues[i]
+    q.last_serv, q.inject_limit, row.injected, row.max_in_driver = 100_000, 2, 1, 8
+    row.arrived_empty = b.at(1_000_000).s.sim[0].now - took_us * 1000
+    bfq_injection.update_limit(b.s, 0, i)
+    assert q.inject_limit == limit
+
+
+@pytest.mark.parametrize(
+    ("in_driver", "nr", "injected"), [(0, 256, True), (1, 256, False), (1, 8, True), (2, 8, False)]
+)
+def test_no_more_is_injected_than_the_limit_and_into_flash_one_large_request(bench, in_driver, nr, injected):
+    b = bench(io.BFQ(), groups=("/", "/"), kernel="5.10", rotational=False)
+    b.request(0, READ, 1000)
+    b.request(1, READ, 900_000, nr)
+    i, other = (int(b.s.bfq_contexts[task].queue) for task in (0, 1))
+    q, o = b.s.bfq_queues[i], b.s.bfq_queues[other]
+    q.inject_limit, q.coeff, o.coeff = 2, 1, 1
+    b.s.bfq[0].in_driver = in_driver
+    assert bfq_injection.choose_by_limit(b.s, 0, i) == (other if injected else c.NONE)
 
 
 # --- kyber ---------------------------------------------------------------------------------------------------------
