@@ -23,10 +23,13 @@ when the code or the data are not those it was made with.
 ## How to read it
 
 * *Published against modelled*: what people wrote on the mailing lists, machine by machine. **Fitted** means that the
-  figure set a parameter (at most one a machine, without idling), so that its agreement says nothing; **predicted** is
-  everything else, and is what counts. A *relation* is a claim without a number ("XFS does not show it").
+  figure set a parameter, so that its agreement says nothing; **predicted** is everything else, and is what counts. Some
+  predictions are weaker: a rule or constant was chosen with them in view (their notes and `docs/why.md` say which).
+  A *relation* is a claim without a number ("XFS does not show it").
 * *Real kernel against simulator*: the same workload on a real kernel under a virtual clock (`data/README.md`), whose
-  device times are exact. Rows that set CPU costs are counted as fitted. An error is simulated / measured - 1.
+  device times are exact. Rows that set CPU costs are counted as fitted. Of `mix.csv`, memory, places of files, a page's
+  cost on 6.1's ext4 and how the cache is destaged were inferred from some of its rows. An error is
+  simulated / measured - 1.
 * *Closed form against simulator*: two ways to the same number that share no event queue. Agreement says that the
   simulator does what its rules say, not that the rules are right.
 * *Theory against simulator*: textbook results with random arrivals and service. The interval is Student's at 99 % over
