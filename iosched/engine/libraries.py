@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llvmlite.binding import Linkage
 from numba.core.codegen import CodeLibrary, JITCodeLibrary
 from numba.core.compiler import Compiler
 
@@ -42,6 +43,13 @@ class EntryLibrary(JITCodeLibrary):
         # the linker takes a shared function only where it is called already, so callers come first
         self._linking_libraries = list(called_by(self))[::-1]
         super().finalize()
+
+    def _optimize_final_module(self) -> None:
+        """Nobody outside calls what was linked in, so LLVM may look at all of it as one program."""
+        for function in self._final_module.functions:
+            if function.linkage == Linkage.linkonce_odr:
+                function.linkage = Linkage.internal
+        super()._optimize_final_module()
 
 
 def called_by(library: CodeLibrary, seen: set[int] | None = None) -> Iterator[CodeLibrary]:
