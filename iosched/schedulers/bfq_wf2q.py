@@ -189,8 +189,9 @@ def come_back(s, e):
 def activate_up(s, e, residual, always):
     """Activate or requeue the entity and every group above it as far as something changes for them.
 
-    The groups of a queue that is kept although it is empty (5.3, spec 1.9) do not go on where they were but come back:
-    so the queue that preempted it is next, as every anatomy log and the dd rows of 5.3 to 5.10 in a child cgroup show.
+    The group of a queue that is kept although it is empty (5.3, spec 1.9) does not go on where it was, if a queue beside
+    the group is waiting, but comes back: so the queue that preempted it is next, as every anatomy log and the dd rows of
+    5.3 to 5.10 in a child cgroup show. Between groups nothing asks for that, and weights would be void.
     """
     out_of_line()
     kept_empty = always and e < s.sim[0].n_bfq_queues and s.bfq_queues[e].queued == 0
@@ -198,7 +199,8 @@ def activate_up(s, e, residual, always):
         row = s.bfq_entities[e]
         g = row.group
         before = next_entity(s, g)
-        if kept_empty and e >= s.sim[0].n_bfq_queues and s.bfq_groups[g].serving == e and not in_active(s, e):
+        beside = before < s.sim[0].n_bfq_queues <= e
+        if kept_empty and beside and s.bfq_groups[g].serving == e and not in_active(s, e):
             come_back(s, e)
         elif s.bfq_groups[g].serving == e or in_active(s, e):
             requeue(s, e)
