@@ -279,9 +279,10 @@ def expire(p, c, reason, now):
             update_soft_start(p, b, jiffies)
         else:
             b.soft_update = 1
-    c.injected = 0
-    c.wait_dispatch = 0
-    c.waited = 0
+    if reason != PREEMPTED:
+        c.injected = 0
+        c.wait_dispatch = 0
+        c.waited = 0
     feed_back(p, c, b, reason)
     b.wait = 0
     c.until = NEVER
