@@ -152,15 +152,16 @@ def enter(s, task, m, w, begin, size, ahead):
 def open_window(s, task, m, begin, end, marker):
     """The pages that `send` submits now, as far as the file goes: those that nobody else has read or claimed."""
     t = s.tasks[task]
-    t.sent_to = t.paid = begin
+    t.sent_to = begin
+    t.paid = NONE
     t.send_to = min(end, (m.length + PAGE - 1) // PAGE)
     t.marker = marker
 
 
 @jit
 def send(s, task):
-    """Submit the pages of the window that nobody has read or asked for, a bio at a time: find memory for its pages,
-    send it, and from then on others see them. True when there are no more."""
+    """Find memory for the pages of the window that nobody has read or asked for, then send them, a bio at a time; from
+    then on others see them. True when there are no more."""
     t = s.tasks[task]
     m = s.teams[t.team]
     while t.sent_to < t.send_to:
@@ -173,11 +174,16 @@ def send(s, task):
         n = 1
         while n < most and s.pages[m.first_page + p + n].n == 0:
             n += 1
-        if t.paid < p + n and m.ahead_ns > 0:
-            pages = p + n - max(t.paid, p)
+        if t.paid == NONE:
+            t.paid = p
+            if m.ahead_ns > 0:
+                compute_behind(s, task, m.ahead_ns * missing_pages(s, m, p, t.send_to))
+                return False
+        if t.paid < p + n:
             t.paid = p + n
-            compute_behind(s, task, m.ahead_ns * pages)
-            return False
+            if m.bio_ns > 0:
+                compute_behind(s, task, m.bio_ns)
+                return False
         d = disk_of(s, m, sector)
         t.reading = m.first_page + p
         sent = block.submit_bio(s, d, task, READ, sector_on(m, sector), n * PAGE_SECTORS, F_RAHEAD)
@@ -193,6 +199,16 @@ def send(s, task):
     if t.waited > 0:
         hand_on(s, t)
     return True
+
+
+@jit
+def missing_pages(s, m, begin, end):
+    """How many pages of the window nobody has read or asked for."""
+    n = 0
+    for p in range(begin, end):
+        if s.pages[m.first_page + p].n == 0:
+            n += 1
+    return n
 
 
 @jit

@@ -32,6 +32,7 @@ from ..result import Result
 from ..scenario import Machine
 from ..schedulers import OldCFQ
 from ..simulation import simulate
+from ..tools import COLUMNS as IOSTAT
 from ..volumes import Volume
 from . import Claim, Outcome, claims
 
@@ -39,8 +40,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DD_BYTES = 2000 * 2**20
-COLUMNS = ("rrqm/s", "wrqm/s", "r/s", "w/s", "rsec/s", "wsec/s", "avgrq-sz", "avgqu-sz", "await", "svctm", "%util")
 DISKS = ("sda", "sdb")
+COLUMNS = IOSTAT["2008"]
+PER_REQUEST = ("avgrq-sz", "await", "svctm")
 NETWORK_MBs = 95.4
 
 _CLONED = {"io_context": "clone_io"}  # kthreadd, the threads' parent, has no io_context
@@ -148,16 +150,12 @@ def published() -> dict[str, float]:
 
 def disk_row(experiment: str, disk: int | None = None) -> dict[str, float]:
     """A disk's row as iostat -x of the time has it, over the whole run, in SI units: await and svctm are seconds. None
-    is the mean of both disks."""
-    result = run(experiment)
-    every = result.state.devices if disk is None else result.state.devices[disk : disk + 1]
-    t = result.elapsed * len(every)
-    requests, sectors = int(every.read_requests.sum()), int(every.sectors_read.sum())
-    busy = int((every.busy_ns + every.held_ns).sum()) * 1e-9
-    values = [v / t for v in (int(every.merges.sum()), 0, requests, 0, sectors, 0)]
-    values += [sectors / requests, int(every.area_in_system.sum()) * 1e-9 / t]
-    values += [int(every.sojourn_ns.sum()) * 1e-9 / requests, busy / requests, 100 * busy / t]
-    return dict(zip(COLUMNS, values, strict=True))
+    is the mean of both disks, or of their requests."""
+    rows = run(experiment).iostat(columns="2008").frame[list(COLUMNS)]
+    rows[["await", "svctm"]] *= 1e-3
+    row = rows.mean() if disk is None else rows.iloc[disk]
+    of_requests = {} if disk is not None else {c: (rows[c] * rows["r/s"]).sum() / rows["r/s"].sum() for c in PER_REQUEST}
+    return {**row, **of_requests}
 
 
 def iostat_rows() -> pd.DataFrame:
