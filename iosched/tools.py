@@ -157,9 +157,9 @@ def iostat(result: Result, interval_s: float | None = None, columns: str = "brie
 
     As in the kernel %util counts the time in which a request is anywhere in the block layer: one that the scheduler
     holds back counts too, although the device is idle (`Result.time_budget` tells the two apart). It is exact here; a
-    kernel from 5.0 on samples it. Kernels before 2.6.39 count every time in ticks (recalled), and so do their rows: what
-    waits for a timer seems longer than it is on the disk whose requests come before a tick, and shorter on the other. svctm is that time a request, which says something of a device that serves one at a
-    time only. f_await includes the wait of a caller's own flush.
+    kernel from 5.0 on samples it. svctm is that time a request, which says something of a device that serves one at a
+    time only. f_await includes the wait of a caller's own flush. Kernels before 2.6.39 count times in ticks (recalled),
+    and so do their rows: where requests wait for a timer, one disk seems busier than it is, and another less.
 
     Raises ScenarioError for columns that no iostat has, or an interval at which the run kept no counters.
 

@@ -12,6 +12,7 @@ from .pieces import IN_FLIGHT, MARKED, UPTODATE
 from .places import place_of
 from .pool import wait_list
 from .wakeups import compute_behind, wake_first
+from .windows import first_size, next_size
 
 PAGES_A_BURST = 32  # pages that are found, or copied, in one go of the processor
 
@@ -87,7 +88,7 @@ def marked(s, task, m, w, page, wanted):
         stop += 1
     if stop - page > m.pages or stop * PAGE >= m.length:
         return
-    size = grown(stop - page + wanted, m.pages)
+    size = next_size(stop - page + wanted, m.pages)
     enter(s, task, m, w, stop, size, size)
 
 
@@ -96,31 +97,14 @@ def first(s, task, m, w, page, wanted):
     """The first window of a stream: what is asked for, and some ahead."""
     if m.context == 0:
         wanted = min(wanted, m.pages)  # a kernel of that time reads no larger window
-    size = 1
-    while size < wanted:
-        size *= 2
-    most = max(m.pages, wanted)
-    if size <= most // 32:
-        size *= 4
-    elif size <= most // 4:
-        size *= 2
-    else:
-        size = most
+    size = first_size(wanted, max(m.pages, wanted))
     enter(s, task, m, w, page, size, size - wanted if size > wanted else size)
-
-
-@jit
-def grown(size, most):
-    """The next window's size: four times, or twice, up to the limit."""
-    if size < most // 16:
-        return 4 * size
-    return min(2 * size, most) if size <= most // 2 else most
 
 
 @jit
 def following(s, task, m, w):
     """The window behind the last one."""
-    size = grown(w.end - w.begin, m.pages)
+    size = next_size(w.end - w.begin, m.pages)
     enter(s, task, m, w, w.end, size, size)
 
 

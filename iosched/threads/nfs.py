@@ -154,8 +154,10 @@ def disk_row(experiment: str, disk: int | None = None) -> dict[str, float]:
     rows = run(experiment).iostat(columns="2008").frame[list(COLUMNS)]
     rows[["await", "svctm"]] *= 1e-3
     row = rows.mean() if disk is None else rows.iloc[disk]
-    of_requests = {} if disk is not None else {c: (rows[c] * rows["r/s"]).sum() / rows["r/s"].sum() for c in PER_REQUEST}
-    return {**row, **of_requests}
+    if disk is None:
+        for column in PER_REQUEST:
+            row[column] = (rows[column] * rows["r/s"]).sum() / rows["r/s"].sum()
+    return row.to_dict()
 
 
 def iostat_rows() -> pd.DataFrame:
