@@ -25,6 +25,8 @@ from numba import types
 from numba.core import config
 from numba.extending import intrinsic
 
+from .libraries import EntryCompiler, InnerCompiler
+
 PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -89,7 +91,14 @@ def _numba_cache_in(folder: Path):
 
 def jit(function: Callable) -> Callable:
     """Compile an inner function: called from compiled code only, no Python wrapper, nothing allocated."""
-    compiled = numba.njit(function, _nrt=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    compiled = numba.njit(
+        function,
+        _nrt=False,
+        error_model="numpy",
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+        pipeline_class=InnerCompiler,
+    )
     if jit_enabled():
         # Numba compiles a copy for every constant that is passed; the event trace alone had 24
         for_types = compiled.get_call_template
@@ -108,7 +117,14 @@ def entry(function: Callable, sources: Iterable[Path] = ()) -> Callable:
         digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:8]
         folder = folder.with_name(f"{folder.name}-{digest}")
     with _numba_cache_in(folder or cache_folder()):
-        return numba.njit(function, _nrt=False, error_model="numpy", cache=folder is not None, nogil=True)
+        return numba.njit(
+            function,
+            _nrt=False,
+            error_model="numpy",
+            cache=folder is not None,
+            nogil=True,
+            pipeline_class=EntryCompiler,
+        )
 
 
 @intrinsic
