@@ -68,21 +68,21 @@ def machine() -> Machine:
     >>> machine().kernel
     '2.6.27'
     """
-    disk = Disk(zones_MBs=97.0, read_ahead_kb=128, segment_kb=1024)
+    disk = Disk(zones_MBs=97.0, completion_us=800, bus_MBs=160, segment_kb=4096)
     return Machine(
         kernel="2.6.27",
         device=disk,
         filesystem="ext4",
         scheduler="cfq",
-        host=Host(hz=100, cpus=4, speed=2),
-        volume=Volume(stripe_kb=64, bio_kb=8),
+        host=Host(hz=100, cpus=4, speed=1.25, bio_us=3),
+        volume=Volume(stripe_kb=64, ahead_kb=128, bio_kb=8),
     )
 
 
 def job(**changes: Any) -> workloads.SharedReader:
     """The thread's NFS read."""
-    options = {"size": DD_BYTES, "network_MBs": NETWORK_MBs, "burst": 15, "ahead": 15, "slots": 16, "threads": 8,
-               "latency_us": 200.0, "request_us": 12.0}  # fmt: skip
+    options = {"size": DD_BYTES, "network_MBs": NETWORK_MBs, "burst": 23, "ahead": 23, "slots": 32, "threads": 8,
+               "latency_us": 200.0, "request_us": 40.0}  # fmt: skip
     return workloads.nfs_read("128k", **{**options, **changes})
 
 
@@ -181,7 +181,7 @@ def iostat(experiment: str, column: str) -> float:
     """A figure of the mean disk under `experiment`. Rates count the third that the thread's disks read beyond what dd
     gets: they are taken times that excess of deadline's row."""
     row = disk_row(experiment)
-    return row[column] * (excess() if column.endswith("/s") else 1.0)
+    return row[column] * (1.0 if column in PER_REQUEST else excess())
 
 
 @cache
