@@ -58,14 +58,16 @@ TASK = columns(
     "stream slot awaited climb asked_at writing copying copied_free dirtied dirty_share paused_at "
     "cleaning flusher wbt_place owed need nap queued computing vruntime wbt_flags batch_left batch_until "
     "ioc team piece read_at read_to window paid sent_to send_to marker reading waited "
-    "gate gate_nr cost cost_paid tag_asked_at"
+    "gate gate_nr cost cost_paid tag_asked_at "
+    "ordered"
 )
 OP = columns("code a b")
 STEP = columns("dirty counted operations rewrite sets_time")
 FILE = columns(
     "first extent stride position dirty_from dirty_to mapped_to cached_to direct_left journal metadata created tid "
     "last_from tick changed size_limit length dirtied taken cleaned dirty_since turn flusher waiter awaited ordered "
-    "delayed place room"
+    "delayed place room "
+    "ordered_tid"
 )
 JOURNAL = columns(
     "first sectors head running committing committed requested mask inodes others blocks sent commits task waiters "
