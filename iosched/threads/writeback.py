@@ -53,6 +53,7 @@ MODERN_CORE, SLOW_CORE = 4.0, 0.83
 CHROME_S, CHROME_BS = 20.0, "32k"  # chrome's start: dependent reads, as many as take 20 s on the idle disk
 CHROME_BEGINS_S = 5.0  # after dd
 WAIT_S = 400.0
+LEAST_PRINTED = 0.01  # % of fio's latency groups
 STARTS_S = (0.0, 0.07, 0.14, 0.21, 0.28)
 
 
@@ -170,11 +171,12 @@ def table() -> pd.DataFrame:
 
 
 def published_buckets(experiment: str) -> dict[int, float]:
-    """fio's latency groups of the first system as the thread quotes them ("cfq", "idle read"), percent of the reads."""
+    """fio's latency groups of the first system as the thread quotes them ("cfq", "idle read"), percent of the reads;
+    fio prints 0.01 for whatever is less, down to a single read."""
     found = {}
     for claim in claims("writeback"):
         if claim.experiment == experiment and claim.quantity.startswith("reads up to"):
-            found[int(claim.quantity.split()[3])] = (claim.low + claim.high) / 2
+            found[int(claim.quantity.split()[3])] = max((claim.low + claim.high) / 2, LEAST_PRINTED)
     return found
 
 
