@@ -28,7 +28,8 @@ DEVICE = columns(
     "idle_row idle_since disk ssd flush_exclusive exclusive parked queue_plugs plugged kicked unplug_at unplug_armed "
     "head_at generator write_ps reads_first scsi "
     "area_in_system busy_ns held_ns empty_ns served_ns sojourn_ns arrived completed merges "
-    "flushes sectors_in sectors_out sectors_read sectors_written read_requests write_requests"
+    "flushes sectors_in sectors_out sectors_read sectors_written read_requests write_requests "
+    "ticked_area_in_system ticked_busy_ns ticked_sojourn_ns"
 )
 DISK = columns(
     "turn_ns drawn_delay generator settle_ns root_ns linear_ns heads head_switch_ns track_switch_ns zones_n "
@@ -83,7 +84,7 @@ TEAM = columns(
     "first_task n_tasks piece_bytes length pieces next fixed idle newest_first begin interval "
     "client sent asked replied consumed ahead burst slots send_ns send_free link_ns delay_ns link_free link_head "
     "link_tail end over "
-    "first_page first_piece pages context layout disks stripe_sectors bio_sectors copy_ns ahead_ns bytes"
+    "first_page first_piece pages context layout disks stripe_sectors bio_sectors copy_ns ahead_ns bio_ns bytes"
 )
 PIECE_READ = columns("at next done")
 WINDOW = columns("begin end marker prev")

@@ -32,6 +32,7 @@ from ..result import Result
 from ..scenario import Machine
 from ..schedulers import OldCFQ
 from ..simulation import simulate
+from ..tools import COLUMNS as IOSTAT
 from ..volumes import Volume
 from . import Claim, Outcome, claims
 
@@ -39,8 +40,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DD_BYTES = 2000 * 2**20
-COLUMNS = ("rrqm/s", "wrqm/s", "r/s", "w/s", "rsec/s", "wsec/s", "avgrq-sz", "avgqu-sz", "await", "svctm", "%util")
 DISKS = ("sda", "sdb")
+COLUMNS = IOSTAT["2008"]
+PER_REQUEST = ("avgrq-sz", "await", "svctm")
 NETWORK_MBs = 95.4
 
 _CLONED = {"io_context": "clone_io"}  # kthreadd, the threads' parent, has no io_context
@@ -66,21 +68,21 @@ def machine() -> Machine:
     >>> machine().kernel
     '2.6.27'
     """
-    disk = Disk(zones_MBs=97.0, read_ahead_kb=128, segment_kb=1024)
+    disk = Disk(zones_MBs=97.0, completion_us=800, bus_MBs=160, segment_kb=4096)
     return Machine(
         kernel="2.6.27",
         device=disk,
         filesystem="ext4",
         scheduler="cfq",
-        host=Host(hz=100, cpus=4, speed=2),
-        volume=Volume(stripe_kb=64, bio_kb=8),
+        host=Host(hz=100, cpus=4, speed=1.25, bio_us=3),
+        volume=Volume(stripe_kb=64, ahead_kb=128, bio_kb=8),
     )
 
 
 def job(**changes: Any) -> workloads.SharedReader:
     """The thread's NFS read."""
-    options = {"size": DD_BYTES, "network_MBs": NETWORK_MBs, "burst": 15, "ahead": 15, "slots": 16, "threads": 8,
-               "latency_us": 200.0, "request_us": 12.0}  # fmt: skip
+    options = {"size": DD_BYTES, "network_MBs": NETWORK_MBs, "burst": 23, "ahead": 23, "slots": 32, "threads": 8,
+               "latency_us": 200.0, "request_us": 40.0}  # fmt: skip
     return workloads.nfs_read("128k", **{**options, **changes})
 
 
@@ -148,16 +150,14 @@ def published() -> dict[str, float]:
 
 def disk_row(experiment: str, disk: int | None = None) -> dict[str, float]:
     """A disk's row as iostat -x of the time has it, over the whole run, in SI units: await and svctm are seconds. None
-    is the mean of both disks."""
-    result = run(experiment)
-    every = result.state.devices if disk is None else result.state.devices[disk : disk + 1]
-    t = result.elapsed * len(every)
-    requests, sectors = int(every.read_requests.sum()), int(every.sectors_read.sum())
-    busy = int((every.busy_ns + every.held_ns).sum()) * 1e-9
-    values = [v / t for v in (int(every.merges.sum()), 0, requests, 0, sectors, 0)]
-    values += [sectors / requests, int(every.area_in_system.sum()) * 1e-9 / t]
-    values += [int(every.sojourn_ns.sum()) * 1e-9 / requests, busy / requests, 100 * busy / t]
-    return dict(zip(COLUMNS, values, strict=True))
+    is the mean of both disks, or of their requests."""
+    rows = run(experiment).iostat(columns="2008").frame[list(COLUMNS)]
+    rows[["await", "svctm"]] *= 1e-3
+    row = rows.mean() if disk is None else rows.iloc[disk]
+    if disk is None:
+        for column in PER_REQUEST:
+            row[column] = (rows[column] * rows["r/s"]).sum() / rows["r/s"].sum()
+    return row.to_dict()
 
 
 def iostat_rows() -> pd.DataFrame:
@@ -181,7 +181,7 @@ def iostat(experiment: str, column: str) -> float:
     """A figure of the mean disk under `experiment`. Rates count the third that the thread's disks read beyond what dd
     gets: they are taken times that excess of deadline's row."""
     row = disk_row(experiment)
-    return row[column] * (excess() if column.endswith("/s") else 1.0)
+    return row[column] * (1.0 if column in PER_REQUEST else excess())
 
 
 @cache
