@@ -178,7 +178,7 @@ held.writeback.T.rename(columns={0: "deadline, WBT 75 ms, write cache on"})
 # ## Every claim of the thread
 #
 # Hollow dots set a parameter, full ones are predictions, rings are figures that the model misses; the reasons stand in
-# the table. The largest: BFQ (in user.slice the model gives the reader 83 MB/s, in the root cgroup 55; published are
+# the table. The largest: BFQ (in user.slice the model gives the reader 80 MB/s, in the root cgroup 54; published are
 # 40), the start of chrome, and the reader on the SSD.
 
 # %%
