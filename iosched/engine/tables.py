@@ -37,7 +37,7 @@ DISK = columns(
     "bus_free_at queue "
     "at_sector at_radius at_cylinder at_track stopped_at serving until look_at last_arrival "
     "cache_sectors held dirty waiting free_extent piece_sectors piece wrote_piece rank quiet_ns flush "
-    "patience_ns sweep commands_since "
+    "patience_ns commands_since "
     "segments_n segment_sectors ahead ahead_from ahead_at ahead_to uses taken written overwritten destage_ns hits"
 )
 SSD = columns(
