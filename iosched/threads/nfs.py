@@ -68,7 +68,7 @@ def machine() -> Machine:
     >>> machine().kernel
     '2.6.27'
     """
-    disk = Disk(zones_MBs=97.0, completion_us=800, bus_MBs=160, segment_kb=4096)
+    disk = Disk(zones_MBs=97.0, bus_MBs=140, segment_kb=2048)
     return Machine(
         kernel="2.6.27",
         device=disk,
@@ -81,8 +81,8 @@ def machine() -> Machine:
 
 def job(**changes: Any) -> workloads.SharedReader:
     """The thread's NFS read."""
-    options = {"size": DD_BYTES, "network_MBs": NETWORK_MBs, "burst": 23, "ahead": 23, "slots": 32, "threads": 8,
-               "latency_us": 200.0, "request_us": 40.0}  # fmt: skip
+    options = {"size": DD_BYTES, "network_MBs": NETWORK_MBs, "burst": 21, "ahead": 21, "slots": 32, "threads": 8,
+               "latency_us": 200.0, "request_us": 38.0}  # fmt: skip
     return workloads.nfs_read("128k", **{**options, **changes})
 
 
