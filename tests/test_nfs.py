@@ -71,7 +71,7 @@ def test_littles_law_holds_on_each_disks_row():
 
 
 def test_a_row_counts_in_ticks_and_is_of_the_same_time_and_requests():
-    """What iostat shows of both disks is close to the engine's own nanoseconds, and each disk's a whole number of ticks."""
+    """Each disk's times are whole ticks, and of both disks close to the engine's own nanoseconds."""
     tick = 1e9 / nfs.machine().host.hz
     for experiment in ("deadline", "cfq"):
         devices = nfs.run(experiment).state.devices
