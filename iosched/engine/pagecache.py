@@ -119,7 +119,6 @@ def send_pages(s, task, fi, most, flags):
     pages = min(min(most, s.caches[t.dev].bio_pages), min(f.dirtied - f.taken, f.length - start))
     j = s.journals[f.journal]
     new = f.delayed != 0 and f.taken < f.length
-    place = j.allocated
     if new and journal.is_logged(s, fi):
         wbt.hand_back(s, task)
         block.unplug(s, t.dev, task)
@@ -129,7 +128,10 @@ def send_pages(s, task, fi, most, flags):
         if s.lists[lst].count > 0:  # it may have been woken for a free request, which it does not take
             wake_first(s, lst)
         return NONE
-    if not new:
+    if new:
+        pages = files.reserve_blocks(j, f, pages)
+        place = f.place
+    else:
         pages = min(pages, max((extent_end(f, start * PAGE) - start * PAGE) // PAGE, 1))
         place = place_of(f, start * PAGE)
     t.cleaning = fi
@@ -138,7 +140,8 @@ def send_pages(s, task, fi, most, flags):
     if not sent:
         return NONE
     if new:
-        j.allocated += pages * PAGE_SECTORS
+        f.place += pages * PAGE_SECTORS
+        f.room -= pages
         files.allocate_blocks(s, fi, (f.taken + pages) * PAGE)
         promise_commit(s, f.journal)
     take_pages(s, t.dev, fi, pages)

@@ -65,11 +65,11 @@ STEP = columns("dirty counted operations rewrite sets_time")
 FILE = columns(
     "first extent stride position dirty_from dirty_to mapped_to cached_to direct_left journal metadata created tid "
     "last_from tick changed size_limit length dirtied taken cleaned dirty_since turn flusher waiter awaited ordered "
-    "delayed"
+    "delayed place room"
 )
 JOURNAL = columns(
     "first sectors head running committing committed requested mask inodes others blocks sent commits task waiters "
-    "interval timer ordered_left allocated logging writers"
+    "interval timer ordered_left allocated window logging writers"
 )
 REQUEST = columns(
     "serial dev task op sector nr cmd_flags bios last_bio queue steps start issued earliest data_done shares_flush "

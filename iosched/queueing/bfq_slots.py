@@ -51,7 +51,7 @@ def apply_weight(c, i):
 
 @jit
 def activate(p, c, i, residual):
-    """The entity enters; one that left not by its own fault starts where it had stopped, if that is in the past."""
+    """The entity enters; one that left not by its own fault starts where it had stopped, or not too far in the past."""
     b = c.q[i]
     begin = c.vtime
     shifted = residual and c.vtime > b.e_finish
@@ -60,7 +60,7 @@ def activate(p, c, i, residual):
     b.e_start = max(begin, b.e_finish) if b.e_counted != 0 else begin
     b.e_counted = 1
     enqueue(p, c, i)
-    if shifted and b.child == 0 and c.vtime > b.e_finish:
+    if shifted and c.vtime > b.e_finish:
         ahead = (c.vtime - b.e_finish) // b.coeff
         b.e_start += ahead
         b.e_finish += ahead
@@ -91,11 +91,13 @@ def settle(c):
 
 @jit
 def deactivate(p, c, i):
-    """The entity leaves, and is remembered until virtual time passes its finish."""
+    """The entity leaves, and is remembered until virtual time passes its finish. What was injected is settled by that."""
     b = c.q[i]
     b.e_finish = b.e_start + virtual_time(p, b.e_service, b.e_weight)
     if c.serving == i:
         c.serving = NONE
+    else:
+        b.e_service = 0
     b.e_active = 0
     if b.e_finish <= c.vtime:
         b.e_counted = 0

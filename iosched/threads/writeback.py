@@ -10,7 +10,9 @@ reads of 4 KiB just keeps up with its 500 MB/s. The other parameters of the devi
 (`iosched.devices`), or of the kernel: a request takes 168 pages that are scattered in memory, 672 KiB (AHCI). What a
 loaded disk does is predicted, but for two constants of the disks' firmware that no idle disk shows, and that are chosen
 with a loaded figure each in view, the same for both disks: for how long commands go before a sweep of the write cache,
-and at which age a command goes first.
+and at which age a command goes first. A third loaded figure, the writer's under CFQ, chose how much of the first
+system's 8 GB is page cache: the dirty limits follow it, each of the 50 files has its part of what is dirty, and the
+smaller the part the more the arm goes between the files.
 
 What the thread does not say and is inferred: the files lie where the disk's second half begins. On the first system,
 whose user copies virtual machines' disks, the blkio controller is in use and puts the user's processes into user.slice
@@ -54,7 +56,8 @@ STARTS_S = (0.0, 0.07, 0.14, 0.21, 0.28)
 
 @dataclass(frozen=True)
 class System:
-    """A system of the thread: kernel, device, HZ, its processors' speed, memory (MiB), where its processes are."""
+    """A system of the thread: kernel, device, HZ, its processors' speed, free memory and page cache (MiB), where its
+    processes are."""
 
     kernel: str
     device: ConstantTime
@@ -65,7 +68,7 @@ class System:
 
 
 SYSTEMS = {
-    "wd": System("4.18", wd5000lplx(max_sectors_kb=REQUEST_KIB), 1000, MODERN_CORE, 8192, "user.slice"),
+    "wd": System("4.18", wd5000lplx(max_sectors_kb=REQUEST_KIB), 1000, MODERN_CORE, 1024, "user.slice"),
     "seagate": System("4.9", st500lm012(max_sectors_kb=REQUEST_KIB), 250, SLOW_CORE, 4096, "/"),
     "m4": System("4.9", m4_ssd(max_sectors_kb=REQUEST_KIB), 250, SLOW_CORE, 4096, "/"),
 }
