@@ -91,7 +91,7 @@ def settle(c):
 
 @jit
 def deactivate(p, c, i):
-    """The entity leaves, and is remembered until virtual time passes its finish. What was injected is settled by that."""
+    """The entity leaves, and is remembered until virtual time passes its finish; what was injected is settled by it."""
     b = c.q[i]
     b.e_finish = b.e_start + virtual_time(p, b.e_service, b.e_weight)
     if c.serving == i:

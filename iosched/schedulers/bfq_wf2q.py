@@ -189,9 +189,9 @@ def come_back(s, e):
 def activate_up(s, e, residual, always):
     """Activate or requeue the entity and every group above it as far as something changes for them.
 
-    The group of a queue that is kept although it is empty (5.3, spec 1.9) does not go on where it was, if a queue beside
-    the group is waiting, but comes back: so the queue that preempted it is next, as every anatomy log and the dd rows of
-    5.3 to 5.10 in a child cgroup show. Between groups nothing asks for that, and weights would be void.
+    The group of a queue that is kept although it is empty (5.3, spec 1.9) does not go on where it was, if a queue
+    beside the group is waiting, but comes back: so the queue that preempted it is next, as every anatomy log and the
+    dd rows of 5.3 to 5.10 in a child cgroup show. Between groups nothing asks for that, and weights would be void.
     """
     out_of_line()
     kept_empty = always and e < s.sim[0].n_bfq_queues and s.bfq_queues[e].queued == 0
