@@ -33,9 +33,11 @@ def test_300_to_100_is_three_to_one_on_a_disk(which):
     assert a / b == pytest.approx(3, rel=0.1)
 
 
+@pytest.mark.parametrize("direct", [False, True], ids=["buffered", "direct"])
 @pytest.mark.parametrize("which", SCHEDULERS)
-def test_300_to_100_is_three_to_one_on_an_ssd(which):
-    a, b = two_groups(which, io.devices.sata(), readers(direct=False), 300, 100)
+def test_300_to_100_is_three_to_one_on_an_ssd(which, direct):
+    """Direct ones have one request at a time, and who is heavier takes the device from the other at each."""
+    a, b = two_groups(which, io.devices.sata(), readers(direct=direct), 300, 100)
     assert a / b == pytest.approx(3, rel=0.12)
 
 
@@ -46,10 +48,10 @@ def test_two_equal_groups_get_the_same(which, device):
     assert a / b == pytest.approx(1, rel=0.05)
 
 
-def test_a_seeky_group_and_a_sequential_one_share_the_time_under_cfq():
+@pytest.mark.parametrize("which", ["cfq", "bfq 5.10"])
+def test_a_seeky_group_and_a_sequential_one_share_the_time(which):
     """Each gets about half of what it has alone: of bytes, one gets a hundredth of the other. (BFQ of 4.19 does not
-    wait for a seeky queue among equal groups, so that one loses; BFQ since 5.4 leaves the sequential one 0.05.)"""
-    which = "cfq"
+    wait for a seeky queue among equal groups, so that one loses.)"""
     jobs = [random_reader(direct=True, size="4G", runtime=5.0, cgroup="a", name="a"), readers()[1]]
     device = io.devices.hdd_model()
     alone = np.array([two_groups(which, device, [job])[0] for job in jobs])

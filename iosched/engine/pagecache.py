@@ -264,8 +264,8 @@ def wait_for_pages(s, task):
 
 @jit
 def note_ordered(s, ji):
-    """A transaction is locked: data of its new blocks that is under writeback must be on the device before its commit
-    block (data=ordered)."""
+    """A transaction is locked: data of its new blocks that is under way, by writeback or in somebody's fsync, must be
+    on the device before its commit block (data=ordered)."""
     j = s.journals[ji]
     j.ordered_left = 0
     for fi in range(s.sim[0].n_files):
@@ -273,6 +273,13 @@ def note_ordered(s, ji):
         if f.delayed != 0 and f.journal == ji and f.tid == j.committing and f.cleaned < f.taken:
             f.ordered = f.taken
             j.ordered_left += 1
+    for i in range(s.sim[0].n_tasks):
+        t = s.tasks[i]
+        if t.outstanding > 0 and t.file != NONE:
+            f = s.files[t.file]
+            if f.journal == ji and f.delayed == 0 and f.ordered_tid == j.committing:
+                t.ordered = 1
+                j.ordered_left += 1
 
 
 @jit

@@ -37,7 +37,7 @@ DISK = columns(
     "bus_free_at queue "
     "at_sector at_radius at_cylinder at_track stopped_at serving until look_at last_arrival "
     "cache_sectors held dirty waiting free_extent piece_sectors piece wrote_piece rank quiet_ns flush "
-    "patience_ns sweep commands_since "
+    "patience_ns commands_since "
     "segments_n segment_sectors ahead ahead_from ahead_at ahead_to uses taken written overwritten destage_ns hits"
 )
 SSD = columns(
@@ -58,14 +58,16 @@ TASK = columns(
     "stream slot awaited climb asked_at writing copying copied_free dirtied dirty_share paused_at "
     "cleaning flusher wbt_place owed need nap queued computing vruntime wbt_flags batch_left batch_until "
     "ioc team piece read_at read_to window paid sent_to send_to marker reading waited "
-    "gate gate_nr cost cost_paid tag_asked_at"
+    "gate gate_nr cost cost_paid tag_asked_at "
+    "ordered"
 )
 OP = columns("code a b")
 STEP = columns("dirty counted operations rewrite sets_time")
 FILE = columns(
     "first extent stride position dirty_from dirty_to mapped_to cached_to direct_left journal metadata created tid "
     "last_from tick changed size_limit length dirtied taken cleaned dirty_since turn flusher waiter awaited ordered "
-    "delayed place room"
+    "delayed place room "
+    "ordered_tid"
 )
 JOURNAL = columns(
     "first sectors head running committing committed requested mask inodes others blocks sent commits task waiters "

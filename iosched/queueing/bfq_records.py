@@ -140,9 +140,9 @@ def update_limit(p, c, b, now):
         elif before < 2:
             b.limit += 1
     if (b.last_serv == 0 and p.base_in_driver == 1) or took < b.last_serv:
-        b.last_serv = took
-        if p.late_inject == 0 or b.limit == 0:
+        if p.late_inject == 0 or b.last_serv == 0:
             b.limit = max(1, b.limit)
+        b.last_serv = took
     elif p.update_base != 0 and c.injected == 0:
         b.last_serv = took
     c.waited = 0

@@ -61,7 +61,7 @@ def activate(p, c, i, residual):
     b.e_counted = 1
     enqueue(p, c, i)
     if shifted and c.vtime > b.e_finish:
-        ahead = (c.vtime - b.e_finish) // b.coeff
+        ahead = (c.vtime - b.e_finish) // (b.coeff if b.child == 0 else 1)
         b.e_start += ahead
         b.e_finish += ahead
     settle(c)
@@ -115,7 +115,8 @@ def requeue(p, c, i):
 
 @jit
 def come_back(p, c, i):
-    """The group whose queue is kept although empty (5.3) enters anew, behind the other, to which virtual time jumps."""
+    """The group whose queue is kept although empty (5.3) enters anew, behind the root's queue, to which virtual time
+    jumps."""
     if c.q[1 - i].e_active != 0:
         c.vtime = max(c.vtime, c.q[1 - i].e_start)
     requeue(p, c, i)
@@ -279,9 +280,10 @@ def expire(p, c, reason, now):
             update_soft_start(p, b, jiffies)
         else:
             b.soft_update = 1
-    c.injected = 0
-    c.wait_dispatch = 0
-    c.waited = 0
+    if reason != PREEMPTED:
+        c.injected = 0
+        c.wait_dispatch = 0
+        c.waited = 0
     feed_back(p, c, b, reason)
     b.wait = 0
     c.until = NEVER
@@ -295,7 +297,7 @@ def expire(p, c, reason, now):
         if b.residual == 0:
             b.service = 0
     else:
-        if b.nr == 0 and b.child != 0:
+        if b.nr == 0 and c.q[1 - i].child < b.child:
             come_back(p, c, i)
         else:
             requeue(p, c, i)

@@ -69,7 +69,11 @@ def arm_measurement(s, d, i):
 
 @jit
 def update_limit(s, d, i):
-    """The timed request is done: adapt the limit and the baseline (1.11). Called before the completion is counted."""
+    """The timed request is done: adapt the limit and the baseline (1.11). Called before the completion is counted.
+
+    Since 5.4 a shorter time lowers the baseline only, and a limit that went down to nothing stays there until it is
+    learnt anew; so the random readers on 6.1's disks say, whose times vary.
+    """
     out_of_line()
     c = s.bfq[d]
     q = s.bfq_queues[i]
@@ -83,9 +87,9 @@ def update_limit(s, d, i):
         elif before <= c.max_in_driver if c.late_inject != 0 else before < 2 * c.max_in_driver:
             q.inject_limit += 1
     if (q.last_serv == 0 and c.in_driver == c.base_in_driver) or took < q.last_serv:
-        q.last_serv = took
-        if c.late_inject == 0 or q.inject_limit == 0:
+        if c.late_inject == 0 or q.last_serv == 0:
             q.inject_limit = max(1, q.inject_limit)
+        q.last_serv = took
     elif c.update_base != 0 and c.injected == 0 and c.in_driver == 1:
         q.last_serv = took
     c.waited_rq = NONE
