@@ -209,9 +209,9 @@ REASONS = {
     "local cfq": "CFQ waits for dd, so that the first bio of each window goes by itself, and the disks get twice as "
     "many commands; the model's disks read on meanwhile. Disks of one command at a time, 107 us and 115 MB/s, give 192 "
     "under deadline and 165 under CFQ, but then the NFS read's svctm under deadline is 0.47 ms or more, not 0.35",
-    "waits": "the model's requests wait a quarter less than under deadline, the thread's as long: here a first bio "
-    "goes at once (without that they wait an eighth longer), there a fifth of the bios join another thread's request "
-    "(without that a sixteenth shorter)",
+    "waits": "the model's requests wait a quarter less than under deadline, the thread's not: here a first bio goes "
+    "at once (else they wait an eighth longer), there a fifth of the bios join another thread's request "
+    "(else a sixteenth shorter)",
     "one disk": "the two disks of this row were not alike, and the model's mean of both lies between them",
     "stalls": "the model's two disks stall together, a queue a tick until all are served, so that each holds a request "
     "nearly all the time; with HZ=250 and bursts of 2 MB they fall out of step (37 MB/s, %util 62 and 90)",
