@@ -214,7 +214,65 @@ def simpy_idle_rule(n: int) -> tuple[int, float]:
 
 
 def simpy_thread0(n: int) -> tuple[int, float]:
-    """The scheduler of the plain Python model, with SimPy's processes around it."""
+    """The rules of the plain Python model in a system written as SimPy has it: dd, jbd2, the device and each idle
+    window are processes; requests reach the device, and commits jbd2, through stores."""
+    import simpy
+    from cfq_in_python import Cfq
+
+    env = simpy.Environment()
+    done, answer = env.event(), env.event()
+    device, commit_asked, commit_done = simpy.Store(env), simpy.Store(env), simpy.Store(env)
+
+    def schedule(delay: float, function: Callable, argument: object) -> None:
+        if function == system.completed:
+            device.put(argument)
+        elif function == system.timer:
+            env.process(window(argument))
+        else:
+            answer.succeed()
+
+    def window(number):
+        yield env.timeout(IDLE)
+        system.timer(number)
+
+    def serve():
+        while system.served < n:
+            request = yield device.get()
+            yield env.timeout(COMMAND)
+            system.completed(request)
+        done.succeed()
+
+    def request(kind):
+        nonlocal answer
+        answer = env.event()
+        system.submit(kind)
+        yield answer
+
+    def dd():
+        while True:
+            yield from request(DATA)
+            yield commit_asked.put(None)
+            yield commit_done.get()
+            yield env.timeout(TO_DATA)
+
+    def jbd2():
+        while True:
+            yield commit_asked.get()
+            yield env.timeout(TO_LOG)
+            yield from request(LOG)
+            yield env.timeout(TO_COMMIT)
+            yield from request(COMMIT)
+            yield commit_done.put(None)
+
+    system = Cfq(schedule, lambda: env.now)
+    for process in (serve, dd, jbd2):
+        env.process(process())
+    env.run(done)
+    return system.served, env.now
+
+
+def simpy_callbacks_thread0(n: int) -> tuple[int, float]:
+    """The plain Python model as it is, with SimPy for a clock: a process a delay and nothing else."""
     import simpy
     from cfq_in_python import Cfq
 
@@ -305,7 +363,12 @@ def iosched_thread0(n: int) -> tuple[int, float]:
 
 NETWORKS: dict[str, dict[str, Callable[[int], tuple[int, float]]]] = {
     "closed network": {"SimPy": simpy_closed, "Ciw": ciw_closed, "heapq": heapq_closed, "iosched": iosched_closed},
-    "thread 0": {"SimPy": simpy_thread0, "heapq": heapq_thread0, "iosched": iosched_thread0},
+    "thread 0": {
+        "SimPy": simpy_thread0,
+        "SimPy, callbacks": simpy_callbacks_thread0,
+        "heapq": heapq_thread0,
+        "iosched": iosched_thread0,
+    },
     "thread 0, idle rule alone": {
         "SimPy": simpy_idle_rule,
         "Ciw": ciw_thread0,

@@ -140,10 +140,10 @@ class Disk(ConstantTime):
     `ncq_age_ms` goes first. Writes are acknowledged by the write cache while there is room, with `write_cache=False`
     (hdparm -W0) by the medium. The cache is destaged in pieces when no command has come for `destage_quiet_ms`, or when
     it is more than half full; beside waiting commands its pieces come "last", take part in NCQ's choice as one command
-    more ("equal"), take turns with them ("turns"), go "first", or in "sweeps": once commands have had the arm for
-    `destage_patience_ms` without a break, all that the cache holds is written before the next one. A flush is done when
-    the cache is empty; on SATA nothing else is inside the disk meanwhile. After a read the disk reads on into one of
-    its `segments` until the arm is needed.
+    more ("equal"), take turns with them ("turns"), go "first", or are "patient": equal, but once commands have had the
+    arm for `destage_patience_ms` without a break, a piece goes first, and with the arm at the cached writes those that
+    follow it are what NCQ reaches soonest. A flush is done when the cache is empty; on SATA nothing else is inside the
+    disk meanwhile. After a read the disk reads on into one of its `segments` until the arm is needed.
 
     Source: flushes and depth as spec block-layer sections 8 and 11 have them; destaging and NCQ's order are the drive's
     own affair (section 13), so they are knobs.
@@ -191,8 +191,8 @@ class Disk(ConstantTime):
     cache_extents: int = knob(256, "separate pieces that the cache can hold", "", 1, 65536, integer=True)
     destage: str = knob("equal", "rank of destaging beside commands", choices=RANKS)
     destage_kb: int = knob(512, "most that is destaged at a time", "KiB", 4, 1 << 20, integer=True)
-    destage_patience_ms: float = knob(40.0, "how long commands have the arm before a sweep, at rank sweeps", "ms", 0,
-                                      1e6)  # fmt: skip
+    destage_patience_ms: float = knob(40.0, "how long commands have the arm before a piece goes first, at rank "
+                                      "patient", "ms", 0, 1e6)  # fmt: skip
     destage_quiet_ms: float = knob(0.0, "time without a command before destaging begins", "ms", 0, 1e6)
     segments: int = knob(16, "read-ahead segments; 0: none", "", 0, 256, integer=True)
     segment_kb: int = knob(1024, "size of a segment", "KiB", 4, 1 << 20, integer=True)
@@ -348,8 +348,9 @@ def nvme(**options: object) -> Channels:
 
 # What thread 3 does not say of its disks: a 2.5 inch data sheet's 12 ms average and 20 ms full-stroke seek and 1 ms
 # from track to track (Hitachi 5K320, SATA OEM specification, section 4.4.2). How they destage and when a command is too
-# old is nobody's specification (spec block-layer section 13): both sweep the cache after 40 ms of commands.
-_MOBILE = {"capacity_GB": 500.0, "seek_settle_ms": 2.8, "seek_root_ms": 17.2, "destage": "sweeps", "ncq_age_ms": 600.0}
+# old is nobody's specification (spec block-layer section 13): both let what the cache holds wait for 15 ms of commands.
+_MOBILE = {"capacity_GB": 500.0, "seek_settle_ms": 2.8, "seek_root_ms": 17.2, "destage": "patient",
+           "destage_patience_ms": 15.0, "ncq_age_ms": 600.0}  # fmt: skip
 
 
 def wd5000lplx(**options: object) -> Disk:

@@ -32,6 +32,7 @@ class Host:
     read_us: float = knob(1.8, "what fio does between two operations", "us", 0, 1e6)
     copy_us: float = knob(0.87, "copying a page out of the page cache", "us", 0, 1e6)
     ahead_us: float = knob(4.1, "a page of readahead: finding memory for it, mostly by reclaim", "us", 0, 1e6)
+    bio_us: float = knob(0.0, "building and sending a bio of readahead in a shared file", "us", 0, 1e6)
     dirty_us: float = knob(5.0, "a further page of a buffered write: copying it into the page cache", "us", 0, 1e6)
     clean_us: float = knob(3.0, "a page that is sent to the device by the flusher", "us", 0, 1e6)
     written_us: float = knob(2.5, "a page whose writeback is done, in the interrupt", "us", 0, 1e6)

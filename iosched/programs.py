@@ -53,7 +53,8 @@ KERNEL_CLASS = BE
 BOOKS = (  # what a device row has summed up, as against what it is
     "sectors_in_read read_merges read_sojourn_ns write_sojourn_ns "
     "area_in_system busy_ns held_ns empty_ns served_ns sojourn_ns arrived completed merges "
-    "flushes sectors_in sectors_out sectors_read sectors_written read_requests write_requests"
+    "flushes sectors_in sectors_out sectors_read sectors_written read_requests write_requests "
+    "ticked_area_in_system ticked_busy_ns ticked_sojourn_ns"
 ).split()
 
 # how a file system's own CPU of one write is spread over its steps
@@ -92,6 +93,7 @@ def compile_scenario(scenario: Scenario, trace_rows: int = 0) -> State:
         n_requests=n_requests,
         n_bios=4 * n_requests + 512,
         cpus=machine.host.cpus,
+        fair=bool(flushers) or machine.version.old,
         trace_rows=trace_rows,
         with_cfq=isinstance(machine.scheduler, CFQ | OldCFQ),
         with_anticipatory=isinstance(machine.scheduler, Anticipatory),

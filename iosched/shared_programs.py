@@ -66,6 +66,7 @@ def fill_teams(s: State, scenario: Scenario) -> None:
         fill_volume(m, machine)
         m.copy_ns = round(machine.host.scaled("copy_us") * c.USEC)
         m.ahead_ns = round(machine.host.scaled("ahead_us") * c.USEC)
+        m.bio_ns = round(machine.host.scaled("bio_us") * c.USEC)
         for k in range(n):
             t = s.tasks[first + k]
             t.team, t.file, t.piece = row, first, k

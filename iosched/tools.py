@@ -158,7 +158,8 @@ def iostat(result: Result, interval_s: float | None = None, columns: str = "brie
     As in the kernel %util counts the time in which a request is anywhere in the block layer: one that the scheduler
     holds back counts too, although the device is idle (`Result.time_budget` tells the two apart). It is exact here; a
     kernel from 5.0 on samples it. svctm is that time a request, which says something of a device that serves one at a
-    time only. f_await includes the wait of a caller's own flush.
+    time only. f_await includes the wait of a caller's own flush. Kernels before 2.6.39 count times in ticks (recalled),
+    and so do their rows: where requests wait for a timer, one disk seems busier than it is, and another less.
 
     Raises ScenarioError for columns that no iostat has, or an interval at which the run kept no counters.
 
@@ -208,8 +209,11 @@ def _device_values(device, earlier, length_ns: int) -> dict[str, float]:
     read_merges = grown("read_merges")
     write_merges = grown("merges") - read_merges
     read_ns, write_ns, all_ns = grown("read_sojourn_ns"), grown("write_sojourn_ns"), grown("sojourn_ns")
-    busy = grown("busy_ns") + grown("held_ns")
-    queue = grown("area_in_system") / length_ns
+    busy, area = grown("busy_ns") + grown("held_ns"), grown("area_in_system")
+    if device["queue_plugs"]:
+        busy, area = grown("ticked_busy_ns"), grown("ticked_area_in_system")
+        read_ns = all_ns = grown("ticked_sojourn_ns")
+    queue = area / length_ns
     discards = dict.fromkeys(("d/s", "dkB/s", "drqm/s", "%drqm", "d_await", "dareq-sz"), 0.0)
     return discards | {
         "rrqm/s": a_second(read_merges),

@@ -17,8 +17,8 @@ class Volume:
     by `SharedReader` jobs only.
 
     A mirror reads from the disk whose last read ended nearest. `bio_kb` is the largest bio that reaches the disks
-    (None: as large as a request): thread 4's had 7.3 KiB on average. `Result`'s tables speak of the first disk,
-    `result.state.devices` has them all.
+    (None: as large as a request): thread 4's had 7.3 KiB on average. `Result.iostat` has a row a disk,
+    `Result.time_budget` and `idling` speak of the first.
 
     >>> Volume(stripe_kb=64).read_ahead_kb(128)
     256

@@ -11,6 +11,7 @@ from .schedulers.cfq_state import BE
 from .workloads import Dd, Fio
 
 COMMIT_INTERVAL = 5 * c.SEC  # ext4's mount option commit=
+EXT4_WINDOW = 2048  # pages that its allocator gives a large file at a time (`engine.files.reserve_blocks`)
 SMALL_BIO_PAGES = 256  # of a bio before 5.1, when a bio had one page an entry
 
 Program = list[tuple[int, int, int]]
@@ -68,7 +69,8 @@ def fill_writeback(s: State, scenario: Scenario, groups: list[str]) -> None:
         f.length = -(-file_bytes(job) // c.PAGE)
         f.delayed = int(not isinstance(machine.filesystem, Raw) and not getattr(job, "overwrite", False))
         j = s.journals[f.journal]
-        j.interval = COMMIT_INTERVAL if isinstance(machine.filesystem, Ext4) else 0
+        if isinstance(machine.filesystem, Ext4):
+            j.interval, j.window = COMMIT_INTERVAL, EXT4_WINDOW
         if f.delayed:
             j.allocated = f.first if j.allocated == 0 else min(j.allocated, f.first)
         for k in range(1, getattr(job, "nrfiles", 1)):

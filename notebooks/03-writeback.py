@@ -13,6 +13,7 @@
 #     name: python3
 # ---
 
+# %%
 
 # %% [markdown]
 # # 3. Who gets the disk? A reader beside a copy
@@ -54,8 +55,9 @@ guess
 # %% [markdown]
 # ## The machine and the script
 #
-# Only idle figures set the disk's rate, the SSD's and the speed of the processor. (Two constants of a disk's firmware,
-# which no idle disk shows, were chosen with a loaded figure in view; the table at the end says which.) `watch` runs the
+# Only idle figures set the disk's rate, the SSD's and the speed of the processor. (Two constants of a disk's firmware
+# and the size of the page cache, which no idle figure shows, were chosen with a loaded result each in view; the table
+# at the end says which.) `watch` runs the
 # script and looks at the disk as `vmstat 1` does: `read_MBs` is vmstat's bi, `written_MBs` its bo.
 
 # %%
@@ -92,7 +94,7 @@ plots.latency_buckets(modelled, {name: thread.published_buckets(run) for name, r
 #
 # * CFQ gives the writer a turn: sixteen large requests, 11 MB. The disk takes them into its write cache within 20 ms
 #   and says that they are done. **The disk has a tenth of a second of work before it, and CFQ does not know.**
-# * Then the reader has its turn. For a moment the disk serves it; then it sweeps its cache, and the reader waits, in
+# * Then the reader has its turn. For a moment the disk serves it; then it turns to its cache, and the reader waits, in
 #   its own turn, for writes that the scheduler believes to be over.
 #
 # So it is the disk that takes the turn away from the reader. The cure should be to forbid it to lie:
@@ -105,8 +107,8 @@ plots.shares(thread.table(), "Thread 3: reader beside writer")
 #   balance is "more plausible", as the laptop's owner found.
 # * **deadline** knows reads from writes, and not who waits for what. The writer fills the disk's queue and its cache.
 # * **WBT** looks at how long reads take, and holds the writer back *before* the scheduler. With the cache on it has to
-#   fight against 32 MB that it does not see; with the cache off it works as promised: the model's reader gets 68 MB/s,
-#   the laptop's 60. (With the cache on, the laptop's reader had less than under CFQ; the model's has a little more.)
+#   fight against 32 MB that it does not see; with the cache off it works as promised: the model's reader gets 62 MB/s,
+#   the laptop's 60.
 # * **CFQ and BFQ switch WBT off.** The default scheduler of 2018 and the patches that cured the problem did not meet.
 #
 # ## Turn the knobs
@@ -176,8 +178,8 @@ held.writeback.T.rename(columns={0: "deadline, WBT 75 ms, write cache on"})
 # ## Every claim of the thread
 #
 # Hollow dots set a parameter, full ones are predictions, rings are figures that the model misses; the reasons stand in
-# the table. The largest: BFQ (in user.slice the model gives the reader 90 MB/s, in the root cgroup 70; published are
-# 40), the start of chrome, and the writer on the WD, which in the model never seeks between its own files.
+# the table. The largest: BFQ (in user.slice the model gives the reader 80 MB/s, in the root cgroup 54; published are
+# 40), the start of chrome, and the reader on the SSD.
 
 # %%
 outcomes = threads.reproduce("writeback")
@@ -190,7 +192,7 @@ threads.table(outcomes)[["id", "statement", "published", "simulated", "ratio", "
 # ## What happened
 #
 # 1. Buffered writes reach the disk in bursts of large requests, sent by the flusher in nobody's name.
-# 2. A write cache makes them look cheap. A scheduler that shares *time* shares the wrong thing; the disk's sweep comes
+# 2. A write cache makes them look cheap. A scheduler that shares *time* shares the wrong thing; the disk writes
 #    in somebody else's turn.
 # 3. WBT measures what counts, the latency of reads. It needs a scheduler that does not do the same job in another way,
 #    and a disk that does not hide its writes.

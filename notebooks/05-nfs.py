@@ -38,12 +38,12 @@ from iosched.threads import nfs
 # %% [markdown]
 # ## Predict first
 #
-# The client asks for 15 pieces of 128 KiB at once. Eight threads of the server, `nfsd`, take one piece each, then the
+# The client asks for 21 pieces of 128 KiB at once. Eight threads of the server, `nfsd`, take one piece each, then the
 # rest. CFQ of the time knows each thread as a process of its own, and after each it waits for one timer tick of 10 ms,
-# in case *that thread* wants more. Suppose five of those waits are in vain in each burst. **How many MB/s are that?**
+# in case *that thread* wants more. Suppose seven of those waits are in vain in each burst. **How many MB/s are that?**
 
 # %%
-guess = widgets.predict("15 pieces of 128 KiB, and five waits of 10 ms: how many MB/s?", "MB/s")
+guess = widgets.predict("21 pieces of 128 KiB, and seven waits of 10 ms: how many MB/s?", "MB/s")
 guess
 
 # %% [markdown]
@@ -75,7 +75,7 @@ guess.reveal(cooperating(*nfs.scenario("cfq")).bytes_per_s / 1e6)
 
 # %%
 vm, job = nfs.machine(), nfs.job(size=200 * 2**20, ahead=1)
-over = {"job.threads": [1, 2, 4, 8], "job.burst": [1, 2, 4, 8, 15, 24, 32]}
+over = {"job.threads": [1, 2, 4, 8], "job.burst": [1, 2, 4, 8, 15, 21, 32]}
 curve = io.sweep(vm, job, over=over)
 plots.knob_curve(curve, "job.burst", hue="job.threads", published=nfs.published()["cfq"])
 
@@ -122,8 +122,10 @@ plots.dd_rates(nfs.rates(*names), nfs.published(), nfs.forms("cfq", "deadline"))
 # ## The closed form
 #
 # With `a` pieces served between two waits, the rate is **`a` × piece / (slice_idle + `a` × service)**, or what the
-# network carries, if that is less. `a` settles by itself: waits make the threads' think times long, and CFQ does not
-# wait for a thread that thinks longer than `slice_idle`. So only some five switches of a burst are waited out, not all.
+# network carries, if that is less. Waits make the threads' think times long, and CFQ does not wait for a thread that
+# thinks longer than `slice_idle` on average. With one piece a thread and burst that spares some of the waits. Here it
+# spares none: a thread whose next piece is there at once counts as one that does not think at all, and all seven
+# switches of a burst are waited out.
 
 # %%
 cooperating(*nfs.scenario("cfq")), cooperating(*nfs.scenario("deadline"))
@@ -144,9 +146,9 @@ plots.validation_scatter(real.frame(), hue="scheduler", label="throughput of all
 # %% [markdown]
 # ## Every claim of the thread
 #
-# dd's figures come out. Of iostat's rows the rates do, not all of the rest: while queues cooperate the model's requests
-# are smaller than the thread's, and during a stall fewer of them wait. A single local dd, which lost an eighth under
-# CFQ, loses nothing in the model.
+# dd's figures come out. Of iostat's rows the rates and the sizes of requests do, not all of the times: under CFQ the
+# model's two disks stall together, where the thread's took turns, and with the patch its requests wait less. A single
+# local dd, which lost an eighth under CFQ, loses nothing in the model.
 
 # %%
 outcomes = threads.reproduce("nfs")

@@ -10,14 +10,19 @@ import pytest
 
 from iosched.cli import main
 from iosched.data import data_file
+from iosched.devices import null
 from iosched.errors import ScenarioError
+from iosched.filesystems import Ext4
 from iosched.measure.hostfit import fit_host, hosts_table
 from iosched.measure.kernel_rows import read_kernel_csv, scenario_of
 from iosched.queueing import closed_form
+from iosched.scenario import Machine
 from iosched.simulation import simulate
 from iosched.validate import compare, validate_kernel
+from iosched.workloads import dd
 
 TABLE = data_file("kernel/dd.csv")
+FOUR_UNDER_BFQ = ("four_f_bfq_ll0", "four_f_old_bfq_ll0", "four_f_bfq_ll1", "fourl_f_bfq_ll0", "fourl_f_bfq_ll1")
 SCHEDULERS = ("noop", "none", "deadline", "mq-deadline", "cfq")
 
 
@@ -213,3 +218,29 @@ def test_a_missing_file_is_refused(capsys):
 def test_a_table_without_usable_rows_cannot_be_fitted():
     with pytest.raises(ScenarioError, match="no noop or none row"):
         fit_host([])
+
+
+def test_a_commit_waits_for_the_data_of_every_writer_with_new_blocks_in_it():
+    machine = Machine(kernel="5.1", device=null(completion_us=100), filesystem=Ext4(), scheduler="bfq",
+                      cgroups=["a", "b", "c", "d"])  # fmt: skip
+    writers = [dd(bs=8192, count=20, oflag="dsync", cgroup=g) for g in "abcd"]
+    events = simulate(machine, writers, trace=True).events
+    own = events[events.task == "jbd2"]
+    logs = own[(own.event == "D") & (own.sectors > 8)].time_s
+    commits = own[(own.event == "D") & (own.sectors == 8)].time_s
+    data = events[events.task.str.startswith("dd")].drop_duplicates(["request", "event"])
+    queued, done = (data[data.event == e].set_index("request").time_s for e in "GC")
+    late = 0
+    for log, commit in zip(logs, commits, strict=True):
+        under_way = [r for r in queued.index if queued[r] < log <= done[r]]
+        assert all(done[r] <= commit for r in under_way)
+        late += len(under_way)
+    assert late > 20  # BFQ's idling lets them wait for each other
+
+
+def test_four_writers_in_four_cgroups_of_a_real_5_1_take_as_long_under_bfq():
+    compared = validate_kernel(
+        TABLE, keep=lambda run: run.run_id in FOUR_UNDER_BFQ and run.conditions["kernel"] == "5.1.15"
+    )
+    assert len(compared.rows) == 4 * len(FOUR_UNDER_BFQ)
+    assert compared.errors().max() < 0.15 and np.median(compared.errors()) < 0.03

@@ -70,21 +70,36 @@ def test_littles_law_holds_on_each_disks_row():
             assert 0 < row["%util"] <= 100
 
 
+def test_a_row_counts_in_ticks_and_is_of_the_same_time_and_requests():
+    """Each disk's times are whole ticks, and of both disks close to the engine's own nanoseconds."""
+    tick = 1e9 / nfs.machine().host.hz
+    for experiment in ("deadline", "cfq"):
+        devices = nfs.run(experiment).state.devices
+        assert not (devices.ticked_busy_ns % tick).any() and not (devices.ticked_sojourn_ns % tick).any()
+        exact = (devices.busy_ns + devices.held_ns).sum()
+        assert devices.ticked_busy_ns.sum() == pytest.approx(exact, rel=0.05)
+        assert devices.ticked_sojourn_ns.sum() == pytest.approx(devices.sojourn_ns.sum(), rel=0.05)
+        assert (devices.ticked_area_in_system == devices.ticked_sojourn_ns).all()
+
+
 def test_sectors_merges_and_bios_of_a_row_belong_together():
     row = nfs.disk_row("deadline")
     assert row["rsec/s"] / (row["r/s"] + row["rrqm/s"]) == pytest.approx(16, rel=0.05)  # bios of 8 KiB
     assert row["rsec/s"] / row["r/s"] == pytest.approx(row["avgrq-sz"])
 
 
-def test_the_rates_of_iostats_rows_stand_to_deadlines_as_in_the_thread(outcomes):
-    """rsec/s, rrqm/s and the disks' rate within 20 %; queues and request sizes are off, and said to be."""
-    found = [
-        o for o in outcomes if o.claim.experiment in NFS_READS and o.claim.quantity.endswith(("rsec/s", "disk rate"))
-    ]
-    assert len(found) == 12
+def test_the_rates_and_sizes_of_iostats_rows_stand_to_deadlines_as_in_the_thread(outcomes):
+    """Within 20 %, all of them. Times are: of requests that are held back, and the disks' while queues cooperate."""
+    endings = ("rsec/s", "disk rate", "rrqm/s", "r/s", "avgrq-sz", "request size", "bios a request")
+    found = [o for o in outcomes if o.claim.experiment in NFS_READS and o.claim.quantity.endswith(endings)]
+    assert len(found) == 48
     assert all(o.verdict == "reproduced" for o in found)
+    times = {"clone_io": (" await", " avgqu-sz"), "cooperators": (" svctm", " %util"), "both": (" svctm", " %util")}
+    for experiment, columns in times.items():
+        found = [o for o in outcomes if o.claim.experiment == experiment and o.claim.quantity.endswith(columns)]
+        assert len(found) == 4 and all(o.verdict == "reproduced" for o in found)
     every = [o for o in outcomes if o.claim.quantity.startswith("sd") and o.claim.experiment in NFS_READS]
-    assert np.mean([o.verdict == "reproduced" for o in every]) > 0.6
+    assert np.mean([o.verdict == "reproduced" for o in every]) > 0.8
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -125,7 +140,7 @@ def test_shorter_ticks_and_no_slice_idle_lose_less():
         float(io.simulate(nfs.cfq().with_(**changes), job).shared_reads.bytes_per_s.iloc[0]) / MB
         for changes in ({}, {"host.hz": 250}, {"host.hz": 1000}, {"scheduler.slice_idle": 0})
     ]
-    assert found[0] < 0.7 * found[1] and found[1] < found[2] < found[3]
+    assert found[0] < 0.9 * found[1] and found[1] < 0.95 * found[2] and found[2] < 0.6 * found[3]
 
 
 def test_a_mirror_reads_the_file_once_and_stripes_share_it_evenly():

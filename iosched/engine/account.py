@@ -27,6 +27,10 @@ def account(s, d):
     dt = now - dev.accounted_at
     if dt == 0:
         return
+    if dev.queue_plugs != 0 and dev.in_system > 0:
+        ticked = in_ticks(s, dev.accounted_at)
+        dev.ticked_busy_ns += ticked
+        dev.ticked_area_in_system += ticked * dev.in_system
     dev.accounted_at = now
     dev.area_in_system += dt * dev.in_system
     if dev.in_flight > 0:
@@ -39,6 +43,13 @@ def account(s, d):
         dev.empty_ns += dt
         if dev.idle_row != NONE:
             s.idle[dev.idle_row].empty_ns += dt
+
+
+@jit
+def in_ticks(s, since):
+    """How long ago that is by a clock of ticks, as the disk statistics of kernels before 2.6.39 (recalled)."""
+    tick = s.sim[0].tick_ns
+    return (s.sim[0].now // tick - since // tick) * tick
 
 
 @jit

@@ -546,6 +546,9 @@ def end_request(s, ri):
         if t.outstanding == 0:
             if journal.writes_log(s, b.task):
                 journal.log_written(s, t.journal)
+            if t.ordered != 0:
+                t.ordered = 0
+                journal.ordered_written(s, s.files[t.file].journal)
             if t.state == T_WAIT_IO:
                 wake(s, b.task)
         following = b.next

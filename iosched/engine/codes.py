@@ -23,8 +23,8 @@ PIECE = -2
 # which command of those inside a disk comes next, and where destaging ranks among them
 SHORTEST, NEAREST, IN_ORDER, STREAM = range(4)
 CHOICES = ("shortest", "nearest", "order", "stream")
-LAST, EQUAL, BEFORE, TURNS, SWEEPS = range(5)
-RANKS = ("last", "equal", "first", "turns", "sweeps")
+LAST, EQUAL, BEFORE, TURNS, PATIENT = range(5)
+RANKS = ("last", "equal", "first", "turns", "patient")
 
 # steps of a flush sequence (spec block-layer section 8)
 STEP_PRE, STEP_DATA, STEP_POST = 1, 2, 4

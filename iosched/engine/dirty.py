@@ -6,8 +6,9 @@ first two what is dirty; counter modulo length is a place in the file. So memory
 The sums over the files stand in the row of the device (`caches`).
 """
 
+from . import journal
 from .clock import schedule
-from .codes import EV_FLUSHER, F_BACKGROUND, NONE, PAGE, PAGE_SECTORS, T_SLEEP, T_WAIT_PAGES
+from .codes import EV_FLUSHER, F_BACKGROUND, NONE, PAGE, PAGE_SECTORS, T_SLEEP
 from .jit import jit, out_of_line
 from .wakeups import interrupt_work, wake
 
@@ -107,7 +108,4 @@ def bio_done(s, d, fi, sectors, flags):
         f.waiter = NONE
         wake(s, task)
     if before < f.ordered <= f.cleaned:
-        j = s.journals[f.journal]
-        j.ordered_left -= 1
-        if j.ordered_left == 0 and s.tasks[j.task].state == T_WAIT_PAGES:
-            wake(s, j.task)
+        journal.ordered_written(s, f.journal)

@@ -16,11 +16,11 @@ from .codes import (
     LAST,
     NEVER,
     NONE,
+    PATIENT,
     PIECE,
     READ,
     SHORTEST,
     STREAM,
-    SWEEPS,
     TURNS,
     WRITE,
 )
@@ -217,10 +217,8 @@ def destages(s, d, ri, n):
         return w != NONE or 2 * k.held > k.cache_sectors or quiet(s, d)
     if k.rank == LAST or k.choice == IN_ORDER or k.choice == STREAM or aged(s, d, ri):
         return False
-    if k.rank == SWEEPS:
-        if k.sweep <= 0 and s.sim[0].now - k.commands_since >= k.patience_ns:
-            k.sweep = k.held
-        return k.sweep > 0
+    if k.rank == PATIENT and s.sim[0].now - k.commands_since >= k.patience_ns:
+        return True
     row = locate_piece(s, d, n)
     return cost_of(s, d, row, WRITE) < cost_of(s, d, ri, s.requests[ri].op)
 
@@ -287,7 +285,6 @@ def destage(s, d, n):
     k.serving = PIECE
     k.until = work(s, d, row, now, WRITE)
     k.destage_ns += k.until - now
-    k.sweep -= k.piece
     k.commands_since = k.until
     schedule(s, k.until, EV_DISK, d)
 

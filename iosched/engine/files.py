@@ -1,7 +1,7 @@
 """What writing to a file does to its inode and to the file system's metadata (spec block-layer section 9)."""
 
 from . import journal
-from .codes import META_BLOCK_BITMAP, META_DIRECTORY, META_GROUP_DESC, META_INODE_BITMAP, PAGE
+from .codes import META_BLOCK_BITMAP, META_DIRECTORY, META_GROUP_DESC, META_INODE_BITMAP, PAGE, PAGE_SECTORS
 from .jit import jit
 
 
@@ -27,3 +27,17 @@ def allocate_blocks(s, fi, end):
         f.mapped_to = (end + PAGE - 1) // PAGE * PAGE
         if f.metadata != 0:
             journal.dirty(s, fi, META_BLOCK_BITMAP | META_GROUP_DESC)
+
+
+@jit
+def reserve_blocks(j, f, pages):
+    """Where new pages go: ext4 gives a file blocks `window` pages at a time, behind whatever it gave last, and keeps
+    for the file's next pages what it does not fill; a window that nothing follows yet grows. Files that are written in
+    turns so lie in pieces of whole windows. Returns how many of `pages` lie behind each other from `f.place` on."""
+    if f.room == 0:
+        f.place = j.allocated
+    if f.room < pages and f.place + f.room * PAGE_SECTORS == j.allocated:
+        more = max(pages - f.room, j.window)
+        f.room += more
+        j.allocated += more * PAGE_SECTORS
+    return min(pages, f.room)

@@ -4,7 +4,7 @@ Source: spec block-layer section 9. ext4's jbd2 and XFS's log worker are tasks l
 device stands in their programs (`iosched/programs.py`), what they know of transactions stands here.
 """
 
-from .codes import NONE, T_SLEEP
+from .codes import NONE, T_SLEEP, T_WAIT_PAGES
 from .jit import jit
 from .lists import push_back, remove
 from .wakeups import wake, wake_first
@@ -91,6 +91,15 @@ def log_written(s, ji):
     j.logging = 0
     while s.lists[j.writers].count > 0:
         wake_first(s, j.writers)
+
+
+@jit
+def ordered_written(s, ji):
+    """One file's ordered data is on the device: with the last one the commit goes on."""
+    j = s.journals[ji]
+    j.ordered_left -= 1
+    if j.ordered_left == 0 and s.tasks[j.task].state == T_WAIT_PAGES:
+        wake(s, j.task)
 
 
 @jit

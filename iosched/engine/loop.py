@@ -89,9 +89,7 @@ def _loop(s, stop_at, budget):
         index = first.index
         drop_first(s)
         if kind == EV_TASK:
-            tasks.run_task(s, index)
-            if sim.queue_plugs != 0:
-                block.unplug_for(s, index)
+            run_task(s, index)
         elif kind == EV_COMPLETE:
             block.complete(s, index)
         elif kind == EV_READ:
@@ -124,6 +122,14 @@ def _loop(s, stop_at, budget):
 
 
 @jit
+def run_task(s, task):
+    """The task goes on until it waits; then no queue of the time before 2.6.39 stays plugged."""
+    tasks.run_task(s, task)
+    if s.sim[0].queue_plugs != 0:
+        block.unplug_for(s, task)
+
+
+@jit
 def fire(s, d):
     """A scheduler's timer ran out: its rule first, then a dispatch by kblockd."""
     policy.timer_fired(s, d)
@@ -135,7 +141,7 @@ def compute(s, k):
     """A processor looks at its task, which goes on if it is done computing."""
     task = fair.look(s, k)
     if task != NONE:
-        tasks.run_task(s, task)
+        run_task(s, task)
         fair.go_on(s, k)
 
 

@@ -18,7 +18,7 @@ from numba import types
 from numba.core import cgutils
 from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr, infer_global, signature
-from numba.extending import intrinsic, lower_getattr_generic, models, register_model
+from numba.extending import intrinsic, lower_getattr_generic, lower_setattr_generic, models, register_model
 
 from .tables import TABLES
 
@@ -105,6 +105,34 @@ def _row(context, builder, sig, args):
     offset = builder.mul(index, ir.Constant(index.type, sig.return_type.size))
     place = builder.gep(table, [offset], inbounds=True)
     return builder.bitcast(place, context.get_value_type(sig.return_type))
+
+
+def _column(context, builder, row, value, name):
+    """Address of a row's column, and a mark that says that a column of another name or table is at no such address.
+
+    Without the mark (LLVM's type-based alias analysis) everything is read from memory again after every write.
+    """
+    kind = context.get_value_type(row.typeof(name))
+    place = cgutils.get_record_member(builder, value, row.offset(name), kind)
+    mark, zero = builder.module.add_metadata, ir.Constant(ir.IntType(64), 0)
+    column = mark([f"{row.mangling_args[0]}.{name}", mark(["columns"]), zero])
+    return place, mark([column, column, zero])
+
+
+@lower_getattr_generic(RowType)
+def _load_column(context, builder, row, value, name):
+    place, mark = _column(context, builder, row, value, name)
+    loaded = builder.load(place)
+    loaded.set_metadata("tbaa", mark)
+    return loaded
+
+
+@lower_setattr_generic(RowType)
+def _store_column(context, builder, sig, args, name):
+    row, given = sig.args
+    place, mark = _column(context, builder, row, args[0], name)
+    stored = builder.store(context.cast(builder, args[1], given, row.typeof(name)), place)
+    stored.set_metadata("tbaa", mark)
 
 
 @intrinsic

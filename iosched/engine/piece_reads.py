@@ -12,6 +12,7 @@ from .pieces import IN_FLIGHT, MARKED, UPTODATE
 from .places import place_of
 from .pool import wait_list
 from .wakeups import compute_behind, wake_first
+from .windows import first_size, next_size
 
 PAGES_A_BURST = 32  # pages that are found, or copied, in one go of the processor
 
@@ -87,7 +88,7 @@ def marked(s, task, m, w, page, wanted):
         stop += 1
     if stop - page > m.pages or stop * PAGE >= m.length:
         return
-    size = grown(stop - page + wanted, m.pages)
+    size = next_size(stop - page + wanted, m.pages)
     enter(s, task, m, w, stop, size, size)
 
 
@@ -96,31 +97,14 @@ def first(s, task, m, w, page, wanted):
     """The first window of a stream: what is asked for, and some ahead."""
     if m.context == 0:
         wanted = min(wanted, m.pages)  # a kernel of that time reads no larger window
-    size = 1
-    while size < wanted:
-        size *= 2
-    most = max(m.pages, wanted)
-    if size <= most // 32:
-        size *= 4
-    elif size <= most // 4:
-        size *= 2
-    else:
-        size = most
+    size = first_size(wanted, max(m.pages, wanted))
     enter(s, task, m, w, page, size, size - wanted if size > wanted else size)
-
-
-@jit
-def grown(size, most):
-    """The next window's size: four times, or twice, up to the limit."""
-    if size < most // 16:
-        return 4 * size
-    return min(2 * size, most) if size <= most // 2 else most
 
 
 @jit
 def following(s, task, m, w):
     """The window behind the last one."""
-    size = grown(w.end - w.begin, m.pages)
+    size = next_size(w.end - w.begin, m.pages)
     enter(s, task, m, w, w.end, size, size)
 
 
@@ -152,15 +136,16 @@ def enter(s, task, m, w, begin, size, ahead):
 def open_window(s, task, m, begin, end, marker):
     """The pages that `send` submits now, as far as the file goes: those that nobody else has read or claimed."""
     t = s.tasks[task]
-    t.sent_to = t.paid = begin
+    t.sent_to = begin
+    t.paid = NONE
     t.send_to = min(end, (m.length + PAGE - 1) // PAGE)
     t.marker = marker
 
 
 @jit
 def send(s, task):
-    """Submit the pages of the window that nobody has read or asked for, a bio at a time: find memory for its pages,
-    send it, and from then on others see them. True when there are no more."""
+    """Find memory for the pages of the window that nobody has read or asked for, then send them, a bio at a time; from
+    then on others see them. True when there are no more."""
     t = s.tasks[task]
     m = s.teams[t.team]
     while t.sent_to < t.send_to:
@@ -173,11 +158,16 @@ def send(s, task):
         n = 1
         while n < most and s.pages[m.first_page + p + n].n == 0:
             n += 1
-        if t.paid < p + n and m.ahead_ns > 0:
-            pages = p + n - max(t.paid, p)
+        if t.paid == NONE:
+            t.paid = p
+            if m.ahead_ns > 0:
+                compute_behind(s, task, m.ahead_ns * missing_pages(s, m, p, t.send_to))
+                return False
+        if t.paid < p + n:
             t.paid = p + n
-            compute_behind(s, task, m.ahead_ns * pages)
-            return False
+            if m.bio_ns > 0:
+                compute_behind(s, task, m.bio_ns)
+                return False
         d = disk_of(s, m, sector)
         t.reading = m.first_page + p
         sent = block.submit_bio(s, d, task, READ, sector_on(m, sector), n * PAGE_SECTORS, F_RAHEAD)
@@ -193,6 +183,16 @@ def send(s, task):
     if t.waited > 0:
         hand_on(s, t)
     return True
+
+
+@jit
+def missing_pages(s, m, begin, end):
+    """How many pages of the window nobody has read or asked for."""
+    n = 0
+    for p in range(begin, end):
+        if s.pages[m.first_page + p].n == 0:
+            n += 1
+    return n
 
 
 @jit

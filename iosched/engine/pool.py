@@ -1,6 +1,7 @@
 """Request and bio records: free lists, and the limits on how many a task may have (spec block-layer section 5)."""
 
 from ..schedulers import policy
+from .account import in_ticks
 from .codes import E_POOL, MSEC, NONE, R_DONE, R_FREE, READ, WRITE
 from .jit import jit
 from .requests import is_sync
@@ -62,6 +63,8 @@ def book_sojourn(s, ri):
     dev = s.devices[r.dev]
     length = s.sim[0].now - r.start
     dev.sojourn_ns += length
+    if dev.queue_plugs != 0:
+        dev.ticked_sojourn_ns += in_ticks(s, r.start)
     if r.op == READ:
         dev.read_sojourn_ns += length
     elif r.op == WRITE:

@@ -86,6 +86,7 @@ def empty_state(
     with_anticipatory: bool,
     with_bfq: bool,
     with_io_latency: bool,
+    fair: bool = False,
     n_zones: int = 0,
     n_extents: int = 0,
     n_segments: int = 0,
@@ -99,7 +100,7 @@ def empty_state(
     Node numbers: request `i` owns 2i (by sector) and 2i+1 (by arrival), then one a CFQ queue, one a CFQ group, one
     a BFQ entity and two more a BFQ queue, one a task, and one an extent of a disk's write cache at the very end.
     """
-    fair_cpus = min(cpus, n_tasks) if n_flushers else 0
+    fair_cpus = min(cpus, n_tasks) if fair else 0
     cfq_devices = n_devices if with_cfq else 0
     n_cfq_queues = cfq_devices * (2 * n_tasks + cfq_state.ASYNC_SLOTS * n_groups)
     n_cfq_groups = cfq_devices * n_groups

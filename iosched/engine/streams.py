@@ -9,6 +9,7 @@ from .codes import F_RAHEAD, NONE, PAGE, PAGE_SECTORS, READ, T_WAIT_SLOT
 from .jit import jit, out_of_line
 from .places import extent_end, place_of
 from .wakeups import compute_behind
+from .windows import first_size, next_size
 
 PAGES_A_BURST = 4  # after so many pages another task may have the processor
 MULTIPLIER, MODULUS = 48_271, 2_147_483_647  # Park and Miller's generator: no product leaves 64 bits
@@ -119,16 +120,7 @@ def buffered_read(s, task, nbytes):
 @jit
 def first_window(s, st, page, wanted):
     """A page that is not there, at the start of a sequence: the pages asked for, and some ahead."""
-    size = 1
-    while size < wanted:
-        size *= 2
-    most = max(st.pages, wanted)
-    if size <= most // 32:
-        size *= 4
-    elif size <= most // 4:
-        size *= 2
-    else:
-        size = most
+    size = first_size(wanted, max(st.pages, wanted))
     ahead = size - wanted if size > wanted else size
     open_window(s, st, page, size, ahead)
 
@@ -137,12 +129,7 @@ def first_window(s, st, page, wanted):
 def next_window(s, st):
     """The marked page is reached: the window after the last one, twice as large up to the limit."""
     size = st.end - st.begin
-    if size < st.pages // 16:
-        size *= 4
-    elif size <= st.pages // 2:
-        size *= 2
-    else:
-        size = max(size, st.pages)
+    size = next_size(size, max(size, st.pages))
     open_window(s, st, st.end, size, size)
 
 

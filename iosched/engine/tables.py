@@ -28,7 +28,8 @@ DEVICE = columns(
     "idle_row idle_since disk ssd flush_exclusive exclusive parked queue_plugs plugged kicked unplug_at unplug_armed "
     "head_at generator write_ps reads_first scsi "
     "area_in_system busy_ns held_ns empty_ns served_ns sojourn_ns arrived completed merges "
-    "flushes sectors_in sectors_out sectors_read sectors_written read_requests write_requests"
+    "flushes sectors_in sectors_out sectors_read sectors_written read_requests write_requests "
+    "ticked_area_in_system ticked_busy_ns ticked_sojourn_ns"
 )
 DISK = columns(
     "turn_ns drawn_delay generator settle_ns root_ns linear_ns heads head_switch_ns track_switch_ns zones_n "
@@ -36,7 +37,7 @@ DISK = columns(
     "bus_free_at queue "
     "at_sector at_radius at_cylinder at_track stopped_at serving until look_at last_arrival "
     "cache_sectors held dirty waiting free_extent piece_sectors piece wrote_piece rank quiet_ns flush "
-    "patience_ns sweep commands_since "
+    "patience_ns commands_since "
     "segments_n segment_sectors ahead ahead_from ahead_at ahead_to uses taken written overwritten destage_ns hits"
 )
 SSD = columns(
@@ -57,18 +58,20 @@ TASK = columns(
     "stream slot awaited climb asked_at writing copying copied_free dirtied dirty_share paused_at "
     "cleaning flusher wbt_place owed need nap queued computing vruntime wbt_flags batch_left batch_until "
     "ioc team piece read_at read_to window paid sent_to send_to marker reading waited "
-    "gate gate_nr cost cost_paid tag_asked_at"
+    "gate gate_nr cost cost_paid tag_asked_at "
+    "ordered"
 )
 OP = columns("code a b")
 STEP = columns("dirty counted operations rewrite sets_time")
 FILE = columns(
     "first extent stride position dirty_from dirty_to mapped_to cached_to direct_left journal metadata created tid "
     "last_from tick changed size_limit length dirtied taken cleaned dirty_since turn flusher waiter awaited ordered "
-    "delayed"
+    "delayed place room "
+    "ordered_tid"
 )
 JOURNAL = columns(
     "first sectors head running committing committed requested mask inodes others blocks sent commits task waiters "
-    "interval timer ordered_left allocated logging writers"
+    "interval timer ordered_left allocated window logging writers"
 )
 REQUEST = columns(
     "serial dev task op sector nr cmd_flags bios last_bio queue steps start issued earliest data_done shares_flush "
@@ -83,7 +86,7 @@ TEAM = columns(
     "first_task n_tasks piece_bytes length pieces next fixed idle newest_first begin interval "
     "client sent asked replied consumed ahead burst slots send_ns send_free link_ns delay_ns link_free link_head "
     "link_tail end over "
-    "first_page first_piece pages context layout disks stripe_sectors bio_sectors copy_ns ahead_ns bytes"
+    "first_page first_piece pages context layout disks stripe_sectors bio_sectors copy_ns ahead_ns bio_ns bytes"
 )
 PIECE_READ = columns("at next done")
 WINDOW = columns("begin end marker prev")

@@ -190,8 +190,7 @@ def run_task(s, task):
         elif code == OP_LOG_TAKE:
             t.pc += 1
             journal.take_transaction(s, t.journal)
-            if s.caches[t.dev].flushers > 0:
-                pagecache.note_ordered(s, t.journal)
+            pagecache.note_ordered(s, t.journal)
         elif code == OP_LOG_BLOCKS:
             if s.caches[t.dev].flushers > 0:
                 s.journals[t.journal].logging = 1
@@ -458,6 +457,8 @@ def write_pages(s, task, flags):
             return False
         start = f.dirty_from // PAGE * PAGE
         end = (f.dirty_to + PAGE - 1) // PAGE * PAGE
+        if end > f.mapped_to and f.metadata != 0:
+            f.ordered_tid = s.journals[f.journal].running
         allocate_blocks(s, t.file, end)
         end = min(end, start + max_bytes, extent_end(f, start))
         if not block.submit_bio(s, t.dev, task, WRITE, place_of(f, start), (end - start) // 512, flags):

@@ -10,7 +10,9 @@ most two slice_idle, and the mean is rounded to ticks, so that it stays below th
 
     s = 1 + 2 / (2 - (n + 1/2)/n),
 
-the 1 being the task's own. So between two stalls a = b/s pieces are served, and
+the 1 being the task's own. Where a piece comes in several bios and a burst brings more pieces than there are tasks,
+the mean never gets there: a first bio that goes by itself, and a next piece at once, are samples of no think time, and
+every switch is waited out. So between two stalls a = b/s pieces are served, and
 
     rate = a x piece / (slice_idle + a x service),
 
@@ -51,7 +53,7 @@ def cooperating(machine: Machine, job: SharedReader) -> Cooperation:
     >>> from iosched.threads import nfs
     >>> form = cooperating(*nfs.scenario("cfq"))
     >>> round(form.bytes_per_s / 1e6), round(form.limit_bytes_per_s / 1e6)
-    (35, 92)
+    (34, 93)
     """
     if not isinstance(job, SharedReader) or not job.client:
         raise ScenarioError(f"jobs: {job.name!r} has no client; this form answers for nfs_read alone.")
@@ -87,6 +89,10 @@ def stalls_a_burst(machine: Machine, job: SharedReader) -> float:
     if ticks == 0:
         return 0.0
     tasks = min(job.threads if job.tasks is None else job.tasks, job.burst)
+    volume = machine.volume
+    if not job.direct and volume is not None and volume.bio_kb is not None and job.bs > volume.bio_kb * 1024:
+        if job.burst > tasks:
+            return tasks - 1.0
     return min(tasks - 1.0, 1 + 2 / (CAP - (ticks + 0.5) / ticks))
 
 

@@ -16,6 +16,7 @@ from ..engine.columns import columns
 from ..engine.jit import jit, out_of_line
 from ..engine.lists import insert_sorted, push_back, remove
 from ..knobs import check, knob, named
+from .estimators import fold_seek, fold_think_time, ticks
 from .nearest import better_request
 
 OFF, WAIT_REQ, WAIT_NEXT, FINISHED = range(4)
@@ -60,12 +61,6 @@ class Anticipatory:
 
 
 @jit
-def ticks(s, a):
-    """The clock."""
-    return s.sim[0].now // a.jiffy
-
-
-@jit
 def context_of(s, d, task):
     """The record of the task's io_context on the device."""
     return s.antic_contexts[d * s.sim[0].n_tasks + s.tasks[task].ioc]
@@ -103,13 +98,8 @@ def learn(a, context, r, now):
     think = 0
     if context.queued == 0 and context.dispatched == 0 and context.ttime_samples > 0:
         think = min(now - context.last_end, a.longest_think)
-    context.ttime_samples = (7 * context.ttime_samples + 256) // 8
-    context.ttime_total = (7 * context.ttime_total + 256 * think) // 8
-    context.ttime_mean = (context.ttime_total + 128) // context.ttime_samples
-    distance = abs(r.sector - context.last_request_pos) if context.seek_samples > 0 else 0
-    context.seek_samples = (7 * context.seek_samples + 256) // 8
-    context.seek_total = (7 * context.seek_total + 256 * distance) // 8
-    context.seek_mean = (context.seek_total + context.seek_samples // 2) // context.seek_samples
+    fold_think_time(context, think)
+    fold_seek(context, abs(r.sector - context.last_request_pos) if context.seek_samples > 0 else 0)
     context.last_request_pos = r.sector + r.nr
 
 

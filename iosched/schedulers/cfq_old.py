@@ -48,6 +48,7 @@ from .cfq_state import (
     release_queue,
     update_think_time,
 )
+from .estimators import fold_seek, ticks
 from .nearest import better_request
 
 ALONE, FIRST, CLOSE, MERGE = range(4)
@@ -126,12 +127,6 @@ def _ticks(ms: float, hz: int) -> int:
 
 
 @jit
-def ticks(s, c):
-    """The clock."""
-    return s.sim[0].now // c.jiffy
-
-
-@jit
 def context_of(s, d, task):
     """The record of the task's io_context on the device."""
     return s.cfq_contexts[d * s.sim[0].n_tasks + s.tasks[task].ioc]
@@ -194,9 +189,7 @@ def update_seek_mean(context, r):
     distance = min(
         distance, 4 * context.seek_mean + (SEEK_CLIPS[0] if context.seek_samples <= YOUNG else SEEK_CLIPS[1])
     )
-    context.seek_samples = (7 * context.seek_samples + 256) // 8
-    context.seek_total = (7 * context.seek_total + 256 * distance) // 8
-    context.seek_mean = (context.seek_total + context.seek_samples // 2) // context.seek_samples
+    fold_seek(context, distance)
 
 
 @jit

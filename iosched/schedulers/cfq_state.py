@@ -10,6 +10,7 @@ from __future__ import annotations
 from ..engine.codes import F_IDLE, F_SYNC, MSEC, NONE, WRITE
 from ..engine.columns import columns
 from ..engine.jit import jit
+from .estimators import fold_think_time
 
 # priority classes, workload types, and the seven service trees of a group: [BE, RT] x [ASYNC, SYNC_NOIDLE, SYNC], IDLE
 BE, RT, IDLE = 0, 1, 2
@@ -59,10 +60,7 @@ ASYNC_SLOTS = 17
 @jit
 def update_think_time(record_, now, idle):
     """Fold one think time into a record (1.5): weight 1/8, a sample counts at most twice the idle parameter."""
-    elapsed = min(now - record_.last_end, 2 * idle)
-    record_.ttime_samples = (7 * record_.ttime_samples + 256) // 8
-    record_.ttime_total = (7 * record_.ttime_total + 256 * elapsed) // 8
-    record_.ttime_mean = (record_.ttime_total + 128) // record_.ttime_samples
+    fold_think_time(record_, min(now - record_.last_end, 2 * idle))
 
 
 @jit

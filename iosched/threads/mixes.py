@@ -39,9 +39,10 @@ class Mix:
 
     @property
     def together(self) -> pd.DataFrame:
-        """The intervals in which both want the disk: the reader runs, and the flusher has something to write."""
+        """The intervals in which both want the disk: the reader runs, and the flusher has something to write, or has
+        begun to (a flusher that keeps up stands at the background limit)."""
         rows = self.seconds
-        from_then = rows[rows.dirty.cumsum() > 0]
+        from_then = rows[(rows.dirty | (rows.written_MBs > EMPTY_MBs)).cumsum() > 0]
         wanted = from_then[from_then.both]
         return wanted if len(wanted) else rows
 

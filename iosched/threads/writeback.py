@@ -9,14 +9,18 @@ for 2 ms, a little more or less), the write rate of the SSD, and the speed of th
 reads of 4 KiB just keeps up with its 500 MB/s. The other parameters of the devices are those of data sheets and reviews
 (`iosched.devices`), or of the kernel: a request takes 168 pages that are scattered in memory, 672 KiB (AHCI). What a
 loaded disk does is predicted, but for two constants of the disks' firmware that no idle disk shows, and that are chosen
-with a loaded figure each in view, the same for both disks: for how long commands go before a sweep of the write cache,
-and at which age a command goes first.
+with a loaded result each in view, the same for both disks: for how long commands go before a piece of the write cache
+(that deadline with WBT is somewhat worse than CFQ), and at which age a command goes first (deadline with WBT without
+write cache). A third, the writer's rate under CFQ, chose how much of the first system's 8 GB is free or page cache: the
+dirty limits follow it, each of the 50 files has its part of what is dirty, and the smaller the part the more the arm
+goes between the files. So little is less than one would guess; whatever else makes the writer's pieces small, as free
+space in pieces, would look the same.
 
 What the thread does not say and is inferred: the files lie where the disk's second half begins. On the first system,
 whose user copies virtual machines' disks, the blkio controller is in use and puts the user's processes into user.slice
 (thread 0 describes it); on the second all is in the root. Under CFQ that, and no parameter of the disks, decides who
 starves: in one cgroup a reader with two windows in flight preempts the flusher whenever it asks; in another the groups
-take turns, sixteen large writes a turn, and the disk sweeps its write cache in the reader's turn.
+take turns, sixteen large writes a turn, and the disk destages them in the reader's turn.
 """
 
 from __future__ import annotations
@@ -49,12 +53,14 @@ MODERN_CORE, SLOW_CORE = 4.0, 0.83
 CHROME_S, CHROME_BS = 20.0, "32k"  # chrome's start: dependent reads, as many as take 20 s on the idle disk
 CHROME_BEGINS_S = 5.0  # after dd
 WAIT_S = 400.0
+LEAST_PRINTED = 0.01  # % of fio's latency groups
 STARTS_S = (0.0, 0.07, 0.14, 0.21, 0.28)
 
 
 @dataclass(frozen=True)
 class System:
-    """A system of the thread: kernel, device, HZ, its processors' speed, memory (MiB), where its processes are."""
+    """A system of the thread: kernel, device, HZ, its processors' speed, free memory and page cache (MiB), where its
+    processes are."""
 
     kernel: str
     device: ConstantTime
@@ -65,7 +71,7 @@ class System:
 
 
 SYSTEMS = {
-    "wd": System("4.18", wd5000lplx(max_sectors_kb=REQUEST_KIB), 1000, MODERN_CORE, 8192, "user.slice"),
+    "wd": System("4.18", wd5000lplx(max_sectors_kb=REQUEST_KIB), 1000, MODERN_CORE, 512, "user.slice"),
     "seagate": System("4.9", st500lm012(max_sectors_kb=REQUEST_KIB), 250, SLOW_CORE, 4096, "/"),
     "m4": System("4.9", m4_ssd(max_sectors_kb=REQUEST_KIB), 250, SLOW_CORE, 4096, "/"),
 }
@@ -165,11 +171,12 @@ def table() -> pd.DataFrame:
 
 
 def published_buckets(experiment: str) -> dict[int, float]:
-    """fio's latency groups of the first system as the thread quotes them ("cfq", "idle read"), percent of the reads."""
+    """fio's latency groups of the first system as the thread quotes them ("cfq", "idle read"), percent of the reads;
+    fio prints 0.01 for whatever is less, down to a single read."""
     found = {}
     for claim in claims("writeback"):
         if claim.experiment == experiment and claim.quantity.startswith("reads up to"):
-            found[int(claim.quantity.split()[3])] = (claim.low + claim.high) / 2
+            found[int(claim.quantity.split()[3])] = max((claim.low + claim.high) / 2, LEAST_PRINTED)
     return found
 
 

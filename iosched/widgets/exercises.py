@@ -241,7 +241,7 @@ def _sweep() -> Exercise:
     disk = writeback.machine("wd").device
     rate = float(disk.zones_MBs[len(disk.zones_MBs) // 2])
     return exercise(
-        "The write cache holds 32 MiB, the disk writes 112 MB/s. How long does a sweep of a full cache hold up a read?",
+        "The write cache holds 32 MiB, the disk writes 112 MB/s. How long may a read have to wait for a full cache?",
         disk.cache_kb * 1024 / rate / 1e3,
         unit="ms",
         why="That is where fio's groups of 250 and 500 ms come from; no scheduler can take back what the disk has.",

@@ -25,7 +25,7 @@ from .machines import Preset, nfs_presets
 
 MOST_THREADS = 8  # lanes
 SIZE, CURVE_SIZE = 200 * 2**20, 64 * 2**20  # bytes of a run, and of a point of the curve
-BURSTS = (1, 2, 3, 4, 6, 8, 11, 15, 20, 26, 32)
+BURSTS = (1, 2, 3, 4, 6, 8, 11, 15, 21, 26, 32)
 SECONDS = 0.1  # of the lanes
 DISKS = {"one": None, "two, striped": "striped", "two, mirrored": "mirrored"}
 

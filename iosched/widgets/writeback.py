@@ -63,7 +63,7 @@ class WritebackExplorer(Explorer):
             "kernel": choice("kernel", ("4.9", "4.18"), "4.18", "4.9 has no WBT"),
             "memory.dirty_background_ratio": percent("dirty_background_ratio (%)", 1, 40, 10),
             "memory.dirty_ratio": percent("dirty_ratio (%)", 2, 60, 20),
-            "memory.size_mb": choice("memory (MiB)", (1024, 2048, 4096, 8192, 16384), 8192, "free memory, page cache"),
+            "memory.size_mb": choice("memory (MiB)", (512, 1024, 2048, 4096, 8192, 16384), 512, "free, page cache"),
             "cgroup": choice("cgroup of the jobs", CGROUPS, CGROUPS[0], "the flusher writes in the root's name"),
         }  # fmt: skip
 
