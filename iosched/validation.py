@@ -71,7 +71,9 @@ def _one(kind: str, what: Any) -> Any:
     return kernel_rows(what)
 
 
-FITTED_TABLES = ("writers",)  # CPU costs of writeback were chosen on all of their rows (data/README.md)
+# Tables and the beginning of the runs on which something was chosen (data/README.md): CPU costs of writeback on all
+# `writers`, the way between the files on `mix`'s disk of turns
+FITTED = {"writers": "", "mix": "wbf2b"}
 
 
 def theory_rows(law: int) -> list[dict[str, Any]]:
@@ -85,6 +87,7 @@ def kernel_rows(name: str, prefix: str = "") -> dict[str, list[dict[str, Any]]]:
     runs, skipped = read_kernel_csv(data_file(f"kernel/{name}.csv"))
     runs = [run for run in runs if run.conditions["kernel"].startswith(prefix)]
     comparison = compare(runs, skipped)
+    fitted_runs = (FITTED[name],) if name in FITTED else ()
     by_id = {(row["kernel"], row["run_id"], row["metric"], row["measured"]): row for row in comparison.rows}
     forms = []
     for run in runs:
@@ -96,7 +99,8 @@ def kernel_rows(name: str, prefix: str = "") -> dict[str, list[dict[str, Any]]]:
                       "scheduler": row["scheduler"], "reason": reason})  # fmt: skip
     return {
         "kernel": [
-            rounded({"file": name, **row, "fitted": row["fitted"] or name in FITTED_TABLES}) for row in comparison.rows
+            rounded({"file": name, **row, "fitted": row["fitted"] or row["run_id"].startswith(fitted_runs)})
+            for row in comparison.rows
         ],
         "skipped": [{"file": name, **row} for row in comparison.skipped],
         "closed_form": [rounded(row) for row in forms],
