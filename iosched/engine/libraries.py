@@ -2,8 +2,8 @@
 
 Numba makes each of some six hundred inner functions a library of its own: linked with all it calls, optimised and
 compiled to machine code, though only the entry's copy is ever run. That was two thirds of the time that a first run
-waits. Here an inner function's library keeps its code as it was lowered, and the entry's links them all. (Written
-against `numba.core.codegen` of 0.61 to 0.6x; what a compiled entry does is the same without it.)
+waits. Here an inner function's library keeps its code as it was lowered, and the entry's links them all. (Tried with
+Numba 0.61 and 0.68, whose `numba.core.codegen` it builds on.)
 """
 
 from __future__ import annotations
