@@ -39,7 +39,7 @@ from .codes import (
     TR_UNPLUG,
     WRITE,
 )
-from .jit import jit, out_of_line
+from .jit import jit
 from .lists import insert_sorted, pop_front, push_back, remove, successor_of
 from .pool import add_bio, book_sojourn, get_request, has_tag, put_request, return_tag, take_tag, wait_list
 from .trace import record
@@ -59,7 +59,6 @@ SOFTWARE_QUEUE_LOOKBACK = 8  # none looks at the newest few requests only
 def submit_bio(s, d, task, op, sector, nr, flags):
     """Submit one bio of a task. False when no request is free: the task sleeps in the device's wait list and must try
     again when it is woken."""
-    out_of_line()
     dev = s.devices[d]
     t = s.tasks[task]
     record(s, TR_QUEUE, task, NONE, sector, nr, flags | op << 16, d)
@@ -187,7 +186,6 @@ def merge_into_plug(s, d, task, op, sector, nr, flags):
 @jit
 def merge_into_scheduler(s, d, task, op, sector, nr, flags):
     """Join a request that waits in the scheduler, then see whether that request now touches its neighbour."""
-    out_of_line()
     if s.devices[d].queued == 0:
         return False
     lst = policy.merge_list(s, d, task, op, flags)
@@ -275,7 +273,6 @@ def plug(s, d, task, ri):
 @jit
 def unplug(s, d, task):
     """Insert everything the task held back, then run the queue."""
-    out_of_line()
     t = s.tasks[task]
     n = s.lists[t.plug_list].count
     if n == 0:
@@ -404,7 +401,6 @@ def run_queue(s, d):
     A driver that is busy with a flush which is not queueable finds that out with a request in its hands (blk-mq); that
     one has left the scheduler, and goes first when the flush is over.
     """
-    out_of_line()
     dev = s.devices[d]
     dev.plugged = 0
     if dev.exclusive != 0 and dev.legacy == 0 and dev.parked == NONE and dev.queued > 0:
@@ -463,7 +459,6 @@ def complete(s, ri):
     What waited for a flush that is not queueable goes before the next one. That is inferred from thread 2: on the disk
     a read beside fifteen writers takes 56 ms, which is one flush of half of their writes, not two of them.
     """
-    out_of_line()
     sim = s.sim[0]
     r = s.requests[ri]
     d = r.dev
@@ -521,7 +516,6 @@ def complete(s, ri):
 @jit
 def end_request(s, ri):
     """End every bio of the request; a task whose last bio this was wakes up."""
-    out_of_line()
     sim = s.sim[0]
     r = s.requests[ri]
     dev = s.devices[r.dev]

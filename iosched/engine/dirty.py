@@ -9,7 +9,7 @@ The sums over the files stand in the row of the device (`caches`).
 from . import journal
 from .clock import schedule
 from .codes import EV_FLUSHER, F_BACKGROUND, NONE, PAGE, PAGE_SECTORS, T_SLEEP
-from .jit import jit, out_of_line
+from .jit import jit
 from .wakeups import interrupt_work, wake
 
 
@@ -93,7 +93,6 @@ def bio_done(s, d, fi, sectors, flags):
     """Pages are on the device: wake who waits for them, a writer in fsync or a commit with ordered data.
 
     The interrupt's CPU of an fsync's own pages is part of what an fsync costs (`Host.ext4_us`)."""
-    out_of_line()
     f = s.files[fi]
     c = s.caches[d]
     pages = sectors // PAGE_SECTORS

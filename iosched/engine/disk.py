@@ -24,7 +24,7 @@ from .codes import (
     TURNS,
     WRITE,
 )
-from .jit import jit, out_of_line
+from .jit import jit
 from .lists import push_back, remove
 from .platter import arrival, drawn, locate, park, transfer
 
@@ -32,7 +32,6 @@ from .platter import arrival, drawn, locate, park, transfer
 @jit
 def start(s, ri):
     """A command arrives."""
-    out_of_line()
     r = s.requests[ri]
     d = r.dev
     dev = s.devices[d]
@@ -102,7 +101,6 @@ def end_flush(s, d):
 @jit
 def arm_event(s, d):
     """The arm may be free, or it is time to look whether the disk is quiet enough to destage."""
-    out_of_line()
     k = s.disks[d]
     now = s.sim[0].now
     if now >= k.look_at:

@@ -10,7 +10,7 @@ times (recalled), which grow with the logarithm of the number of processors.
 
 from .clock import schedule
 from .codes import EV_TASK, NEVER, NONE
-from .jit import jit, out_of_line
+from .jit import jit
 
 LATENCY = 6_000_000  # ns in which every task runs once
 LEAST = 750_000  # ns that a task runs at least before another's turn
@@ -20,7 +20,6 @@ LEAD = 1_000_000  # ns by which a task must be behind to take the processor when
 @jit
 def run_for(s, task, length):
     """The task computes for `length` ns and then goes on with its program."""
-    out_of_line()
     t = s.tasks[task]
     sim = s.sim[0]
     t.need += length

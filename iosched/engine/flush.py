@@ -18,7 +18,7 @@ from .codes import (
     STEP_POST,
     STEP_PRE,
 )
-from .jit import jit, out_of_line
+from .jit import jit
 from .lists import pop_front, push_back
 from .pool import get_request
 
@@ -45,7 +45,6 @@ def begin(s, ri):
 @jit
 def next_step(s, ri):
     """Queue the request for the first step that is left. False when its sequence is over."""
-    out_of_line()
     r = s.requests[ri]
     dev = s.devices[r.dev]
     if r.steps & STEP_PRE:

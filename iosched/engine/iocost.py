@@ -10,7 +10,7 @@ the lending is the spec's rule for groups below one parent.
 
 from .clock import schedule
 from .codes import EV_COST, EV_PERIOD, F_META, NONE, PAGE_SECTORS, SEC, T_WAIT_TAG, WRITE
-from .jit import jit, out_of_line
+from .jit import jit
 from .lists import pop_front, push_back
 from .wakeups import wake
 
@@ -27,7 +27,6 @@ SWITCH_AFTER = 10 * SEC  # at a vrate of 500 % or more the next faster preset is
 @jit
 def admit(s, d, task, op, flags, sector, nr):
     """Charge the bio to its task's group. False: the group has used its share, and the task sleeps."""
-    out_of_line()
     t = s.tasks[task]
     if t.cost_paid != 0 or s.groups[t.group].parent == NONE:
         return True
@@ -237,7 +236,6 @@ def begin_period(s, d):
 @jit
 def period_over(s, d):
     """Who was idle drops out, who used little lends, and vrate follows."""
-    out_of_line()
     k = s.iocost[d]
     sim = s.sim[0]
     k.vbase = vnow(s, d)

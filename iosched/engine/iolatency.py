@@ -8,7 +8,7 @@ which is a parent only. Source: spec bfq-and-controllers section 3, block-layer 
 
 from .clock import schedule
 from .codes import EV_LATENCY, F_META, MSEC, NEVER, NONE, SEC, T_WAIT_TAG, TR_DEPTH
-from .jit import jit, out_of_line
+from .jit import jit
 from .lists import pop_front, push_back
 from .trace import record
 from .wakeups import wake
@@ -30,7 +30,6 @@ MOST_DEBT = 250 * MSEC  # that one return to user space pays
 def admit(s, d, task, flags):
     """Take a place in each group from the task's own up to the root. False: a group is full, and the task sleeps in its
     list until it is given the place. Metadata passes (it would hold up others), and pays later."""
-    out_of_line()
     t = s.tasks[task]
     now = s.sim[0].now
     if t.climb == NONE:
@@ -115,7 +114,6 @@ def let_in(s, d, group):
 def bio_done(s, d, group, latency, flags):
     """Give the places back, and count the latency in each group with a target. What was let through at once is charged
     to a group that is at its lowest depth and still in the way."""
-    out_of_line()
     while group != ROOT:
         g = s.latency[row_of(s, d, group)]
         g.inflight -= 1

@@ -7,7 +7,7 @@ here the task sleeps, which is the same for whoever waits for its I/O. Source: s
 
 from .clock import schedule
 from .codes import EV_LIMIT, MSEC, NONE, SEC, T_WAIT_TAG, WRITE
-from .jit import jit, out_of_line
+from .jit import jit
 from .lists import pop_front, push_back
 from .wakeups import wake
 
@@ -17,7 +17,6 @@ SLICE = 100 * MSEC
 @jit
 def admit(s, d, task, op, nr):
     """Charge a bio to its task's group and all above it. False: one is at its limit, and the task sleeps."""
-    out_of_line()
     t = s.tasks[task]
     if t.gate == NONE:
         t.gate = t.group

@@ -23,7 +23,6 @@ import numba
 import numpy as np
 from numba import types
 from numba.core import config
-from numba.extending import intrinsic
 
 from .libraries import EntryCompiler, InnerCompiler
 
@@ -125,24 +124,6 @@ def entry(function: Callable, sources: Iterable[Path] = ()) -> Callable:
             nogil=True,
             pipeline_class=EntryCompiler,
         )
-
-
-@intrinsic
-def _mark_noinline(typing_context):
-    def codegen(context, builder, sig, args):
-        builder.function.attributes.add("noinline")
-        return context.get_dummy_value()
-
-    return types.void(), codegen
-
-
-def _nothing() -> None:
-    pass
-
-
-# Called first in a function that is large or called from many places: LLVM then keeps one copy of it. Without this the
-# whole scheduler is inlined into every caller's callers, and compiling and loading take several times as long.
-out_of_line = _nothing if config.DISABLE_JIT else _mark_noinline
 
 
 def jit_enabled() -> bool:

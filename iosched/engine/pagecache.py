@@ -21,7 +21,7 @@ from .codes import (
     WRITE,
 )
 from .dirty import dirty_pages, keep_time, take_pages, to_the_end
-from .jit import jit, out_of_line
+from .jit import jit
 from .places import extent_end, place_of
 from .pool import wait_list
 from .wakeups import compute, wake_first
@@ -42,7 +42,6 @@ def cached_write(s, task, nbytes):
     The first page's CPU is that of the write itself. CPU time is owed and paid a slice at a time, so that a write of a
     page costs no event: the task's own clock is ahead of the run's by what it owes.
     """
-    out_of_line()
     t = s.tasks[task]
     f = s.files[t.file]
     c = s.caches[t.dev]
@@ -151,7 +150,6 @@ def send_pages(s, task, fi, most, flags):
 @jit
 def writeback(s, task):
     """What a flusher does whenever it runs: bio after bio, until there is nothing to do and it sleeps."""
-    out_of_line()
     t = s.tasks[task]
     w = s.flushers[t.flusher]
     c = s.caches[t.dev]

@@ -7,7 +7,7 @@ a stream (`context`, since 2.6.31) is recalled.
 
 from . import block
 from .codes import F_RAHEAD, NONE, PAGE, PAGE_SECTORS, READ, T_WAIT_READ
-from .jit import jit, out_of_line
+from .jit import jit
 from .pieces import IN_FLIGHT, MARKED, UPTODATE
 from .places import place_of
 from .pool import wait_list
@@ -20,7 +20,6 @@ PAGES_A_BURST = 32  # pages that are found, or copied, in one go of the processo
 @jit
 def through_cache(s, task):
     """read(2) of the task's piece. True when its bytes are copied."""
-    out_of_line()
     t = s.tasks[task]
     m = s.teams[t.team]
     w = s.windows[t.window]

@@ -7,7 +7,7 @@ and spec block-layer 2.2; what a client of the time did (a read-ahead of 15 RPCs
 
 from .clock import schedule
 from .codes import EV_REPLY, NONE, T_WAIT_READ, T_WAIT_WORK
-from .jit import jit, out_of_line
+from .jit import jit
 from .lists import pop_front, push_back, push_front
 from .wakeups import wake
 
@@ -96,7 +96,6 @@ def reply(s, task):
 @jit
 def reply_arrived(s, team):
     """The client begins, or has another piece; its reader goes on as far as there is no gap."""
-    out_of_line()
     m = s.teams[team]
     if m.link_head != NONE:
         row = s.pieces[m.link_head]

@@ -9,7 +9,7 @@ them all but the first page moves at the slower rate.
 
 from .clock import schedule
 from .codes import EV_COMPLETE, EV_PROGRAMMED, EV_READ, F_FUA, FLUSH, NONE, PAGE_SECTORS, READ
-from .jit import jit, out_of_line
+from .jit import jit
 from .lists import pop_front, push_back
 
 SPREAD = 1_640_531_527  # a multiplier that scatters neighbouring pages over the dies (Knuth)
@@ -19,7 +19,6 @@ LOW_BITS = (1 << 30) - 1
 @jit
 def start(s, ri):
     """A command arrives."""
-    out_of_line()
     r = s.requests[ri]
     dev = s.devices[r.dev]
     k = s.ssds[r.dev]

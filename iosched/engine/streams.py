@@ -6,7 +6,7 @@ sequential reader finds there is what readahead brought. Source: spec block-laye
 
 from . import block, iolatency, slots
 from .codes import F_RAHEAD, NONE, PAGE, PAGE_SECTORS, READ, T_WAIT_SLOT
-from .jit import jit, out_of_line
+from .jit import jit
 from .places import extent_end, place_of
 from .wakeups import compute_behind
 from .windows import first_size, next_size
@@ -69,7 +69,6 @@ def buffered_read(s, task, nbytes):
     window has the next in flight. A cgroup that io.latency holds at its lowest depth reads page by page (recalled; a
     real 4.19 with a target of 200 us sends 5,000 whole windows in four seconds, and 6,000 single pages at their end).
     """
-    out_of_line()
     t = s.tasks[task]
     st = s.streams[t.stream]
     f = s.files[t.file]

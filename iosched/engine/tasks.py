@@ -82,7 +82,7 @@ from .codes import (
 )
 from .files import allocate_blocks, dirty_inode
 from .iowait import enter_io_wait, leave_io_wait, waits_for_io
-from .jit import jit, out_of_line
+from .jit import jit
 from .places import extent_end, place_of
 from .trace import record
 from .wakeups import compute
@@ -107,7 +107,6 @@ def latency_bin(ns):
 @jit
 def run_task(s, task):
     """Execute the task's program until it waits."""
-    out_of_line()
     t = s.tasks[task]
     t.state = T_READY
     leave_io_wait(s, task)
@@ -407,7 +406,6 @@ def step_write(s, task):
     own. A page written again in place changes the inode only through its time, which moves once a timer tick: within
     the same tick there is nothing to commit (measured: four of five rewrites of a real 5.6.4 are data writes alone).
     """
-    out_of_line()
     t = s.tasks[task]
     step = s.steps[t.first_step + t.step]
     f = s.files[t.file]
@@ -445,7 +443,6 @@ def book_bytes(s, t, nbytes):
 def write_pages(s, task, flags):
     """Submit the dirty range as WRITE|SYNC in whole pages, in bios as large as the device takes. True when all is
     submitted."""
-    out_of_line()
     t = s.tasks[task]
     f = s.files[t.file]
     max_bytes = s.devices[t.dev].max_sectors * 512
@@ -490,7 +487,6 @@ def read_page(s, task, nbytes):
 @jit
 def direct_io(s, task, op, nbytes, flags):
     """O_DIRECT: the bytes go straight to or from the device, split at its largest request."""
-    out_of_line()
     t = s.tasks[task]
     f = s.files[t.file]
     max_bytes = s.devices[t.dev].max_sectors * 512
@@ -532,7 +528,6 @@ def log_blocks(s, task, flags):
 @jit
 def log_write(s, task, ji, nr, flags):
     """One bio at the head of the log."""
-    out_of_line()
     j = s.journals[ji]
     place = journal.log_place(s, ji, nr)
     if block.submit_bio(s, s.tasks[task].dev, task, WRITE, place, nr, flags):

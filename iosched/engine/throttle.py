@@ -12,7 +12,7 @@ from . import fair
 from .clock import schedule
 from .codes import EV_TASK, MSEC, NEVER, SEC, T_YIELDED
 from .iowait import enter_io_wait
-from .jit import jit, out_of_line
+from .jit import jit
 
 ONE = 1024  # of the position ratio
 FIRST_RATE = 25_600  # pages a second: 100 MB/s, until something is measured
@@ -120,7 +120,6 @@ def longest_pause(c, hz):
 @jit
 def balance(s, task):
     """The task has dirtied its share of pages: let it go on (True) or put it to sleep (False)."""
-    out_of_line()
     t = s.tasks[task]
     c = s.caches[t.dev]
     tick_ns = s.sim[0].tick_ns

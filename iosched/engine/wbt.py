@@ -22,7 +22,7 @@ from .codes import (
     T_WAIT_TAG,
     WRITE,
 )
-from .jit import jit, out_of_line
+from .jit import jit
 from .lists import pop_front, push_back
 from .wakeups import wake
 
@@ -89,7 +89,6 @@ def is_throttled(op, flags):
 @jit
 def admit(s, d, task, op, flags):
     """Give a write its place. False: there is none, or others wait already; the task sleeps until it is given one."""
-    out_of_line()
     w = s.wbt[d]
     t = s.tasks[task]
     if op == READ:
@@ -140,7 +139,6 @@ def issued(s, ri):
 @jit
 def done(s, ri):
     """The device has finished the request: count it for the window, and give its place back."""
-    out_of_line()
     r = s.requests[ri]
     w = s.wbt[r.dev]
     now = s.sim[0].now
@@ -217,7 +215,6 @@ def square_root(n):
 @jit
 def window_over(s, d):
     """Judge the window, change the depth by a step, and begin the next one while there is something to watch."""
-    out_of_line()
     w = s.wbt[d]
     w.timer = 0
     w.windows += 1

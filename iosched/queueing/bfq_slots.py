@@ -4,7 +4,7 @@ budgets (spec bfq 1.2, 1.3 and 1.11). An entity is a queue of the root, or the g
 from __future__ import annotations
 
 from ..engine.codes import MSEC, NEVER, NONE
-from ..engine.jit import jit, out_of_line
+from ..engine.jit import jit
 from ..schedulers.bfq_tables import (
     BUDGETS_ASSIGNED_ENOUGH,
     MAX_RAISED_SERVICE,
@@ -258,7 +258,6 @@ def begin_slot(p, c, i, now):
 @jit
 def expire(p, c, reason, now):
     """The slot of the queue in service ends (1.3)."""
-    out_of_line()
     i = c.in_service
     b = c.q[i]
     jiffies = tick(p, c, now)

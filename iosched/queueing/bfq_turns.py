@@ -14,7 +14,7 @@ counts.
 from __future__ import annotations
 
 from ..engine.codes import NEVER, NONE, SEC
-from ..engine.jit import jit, out_of_line
+from ..engine.jit import jit
 from ..schedulers.bfq_tables import (
     DEFAULT_BUDGET,
     INJECTION_RENEWAL,
@@ -83,7 +83,6 @@ from .bfq_state import (
 @jit
 def arrive(p, c, i, nr, now):
     """A request of queue `i` enters BFQ."""
-    out_of_line()
     if c.q[i].used == 0:
         begin_queue(p, c, i, now)
     b = c.q[i]
@@ -124,7 +123,6 @@ def arrive(p, c, i, nr, now):
 @jit
 def become_busy(p, c, i, now):
     """The queue may be raised, enters its tree, and may take the device (1.9, 1.13)."""
-    out_of_line()
     b = c.q[i]
     jiffies = tick(p, c, now)
     may = p.raise_default_only == 0 or b.plain == 40
@@ -195,7 +193,6 @@ def preempts(p, c, i, wants):
 @jit
 def select(p, c, now):
     """The queue to serve now, or NONE."""
-    out_of_line()
     if c.in_service != NONE:
         b = c.q[c.in_service]
         if tick(p, c, now) >= b.budget_timeout:
@@ -252,7 +249,6 @@ def meanwhile(p, c, i):
 @jit
 def dispatch(p, c, i, now):
     """Try to send the pending request of queue `i` at a run of kblockd. Has it gone?"""
-    out_of_line()
     b = c.q[i]
     if c.direct == 0:
         if c.busy == 0 or select(p, c, now) == NONE:
@@ -293,7 +289,6 @@ def poll(p, c, now):
 @jit
 def completed(p, c, i, now):
     """The request is back; wait for the next of its queue, or end the slot."""
-    out_of_line()
     b = c.q[i]
     if c.waited != 0 and i == c.in_service:
         update_limit(p, c, b, now)

@@ -13,7 +13,7 @@ from ..engine.account import idle_begin, idle_end
 from ..engine.clock import arm, cancel
 from ..engine.codes import END_ARRIVAL, END_FIRED, END_PREEMPTED, F_PRIO, IDLE_ANTIC, NONE, SEC, T_DONE, T_IDLE
 from ..engine.columns import columns
-from ..engine.jit import jit, out_of_line
+from ..engine.jit import jit
 from ..engine.lists import insert_sorted, push_back, remove
 from ..knobs import check, knob, named
 from .estimators import fold_seek, fold_think_time, ticks
@@ -132,7 +132,6 @@ def request_grew(s, ri, front):
 @jit
 def dispatch(s, d):
     """The expired oldest, or the next by sector; none while it waits for the process of the last one."""
-    out_of_line()
     a = s.anticipatory[d]
     ri = a.next_sync
     if ri == NONE or a.status == WAIT_REQ or a.status == WAIT_NEXT:

@@ -22,7 +22,7 @@ from ..engine.codes import (
     TR_PREEMPT,
     WRITE,
 )
-from ..engine.jit import jit, out_of_line
+from ..engine.jit import jit
 from ..engine.lists import insert_sorted, pop_front, push_back, remove
 from ..engine.requests import is_sync
 from ..engine.trace import record
@@ -103,7 +103,6 @@ def merge_list(s, d, task, op, flags):
 @jit
 def insert(s, ri):
     """A request enters BFQ (1.8). The caller runs the queue afterwards."""
-    out_of_line()
     r = s.requests[ri]
     d = r.dev
     c = s.bfq[d]
@@ -212,7 +211,6 @@ def end_wait(s, d, i, ri):
 @jit
 def become_busy(s, d, i, ri):
     """The queue had nothing; now it has. It may be raised, and it may take the device from the queue in service."""
-    out_of_line()
     c = s.bfq[d]
     q = s.bfq_queues[i]
     follow_burst(s, d, i)
@@ -316,7 +314,6 @@ def group_weight(s, i):
 @jit
 def following_request(s, d, ri):
     """The next request after `ri` leaves its queue: an expired one, once a slot, else the better neighbour."""
-    out_of_line()
     r = s.requests[ri]
     q = s.bfq_queues[r.queue]
     oldest = s.lists[q.fifo].head
@@ -382,7 +379,6 @@ def request_grew(s, ri, front):
 @jit
 def dispatch(s, d):
     """The request to issue now, or NONE."""
-    out_of_line()
     c = s.bfq[d]
     n = pop_front(s, c.dispatch_list)
     if n != NONE:
@@ -438,7 +434,6 @@ def polled_empty(s, d):
 @jit
 def select_queue(s, d):
     """Keep the queue in service, inject into it, wait for it, or choose another; NONE to send nothing."""
-    out_of_line()
     c = s.bfq[d]
     if c.in_service != NONE:
         i = c.in_service
@@ -506,7 +501,6 @@ def tag_limit(s, d, op, flags):
 @jit
 def completed(s, ri):
     """A request is back: learn from it, then wait for the next of its queue or end the slot. True runs kblockd."""
-    out_of_line()
     r = s.requests[ri]
     d = r.dev
     c = s.bfq[d]
@@ -546,7 +540,6 @@ def completed(s, ri):
 @jit
 def timer_fired(s, d):
     """The queue in service did not come back in time (1.10). kblockd dispatches afterwards."""
-    out_of_line()
     c = s.bfq[d]
     if c.in_service == NONE:
         return

@@ -1,7 +1,7 @@
 """What BFQ measures: think time, I/O-boundness, seekiness, the device's queueing and peak rate (spec bfq 1.4-1.6)."""
 
 from ..engine.codes import MSEC, NONE, SEC, T_DONE
-from ..engine.jit import jit, out_of_line
+from ..engine.jit import jit
 from .bfq_tables import (
     BUDGETS_ASSIGNED_ENOUGH,
     DEFAULT_BUDGET,
@@ -127,7 +127,6 @@ def totally_seeky(q):
 @jit
 def update_hw_tag(s, d):
     """Does the device take several requests at once (1.5)? Asked at each completion, before it is counted."""
-    out_of_line()
     c = s.bfq[d]
     c.max_in_driver = max(c.max_in_driver, c.in_driver)
     if c.hw_tag == 1 or c.in_driver + c.queued <= c.hw_threshold:
@@ -198,7 +197,6 @@ def open_window(s, c, r):
 @jit
 def evaluate_rate(s, d):
     """Fold the window's rate into the peak rate, if the window says anything (1.4)."""
-    out_of_line()
     c = s.bfq[d]
     span = max(c.rate_last_dispatch, c.last_completion) - c.rate_first
     window = s.sim[0].now - c.rate_first

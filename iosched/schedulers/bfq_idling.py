@@ -3,7 +3,7 @@
 from ..engine.account import idle_begin
 from ..engine.clock import arm
 from ..engine.codes import IDLE_RAISED, IDLE_SEEKY, IDLE_SLICE, NONE, T_DONE, T_IDLE
-from ..engine.jit import jit, out_of_line
+from ..engine.jit import jit
 from .bfq_estimators import seeky
 from .bfq_tables import IDLE, RAISED_IDLE, SHORT_IDLE
 from .bfq_wf2q import active_node
@@ -94,7 +94,6 @@ def groups_asymmetric(s, d):
 @jit
 def asymmetric(s, d, i):
     """Must bandwidth be shared unequally, so that a queue loses its share when it is not waited for (1.11)?"""
-    out_of_line()
     c = s.bfq[d]
     if weights_differ(s, d, i) or groups_asymmetric(s, d):
         return True
@@ -106,7 +105,6 @@ def asymmetric(s, d, i):
 def boosts_throughput(s, d, i):
     """Does waiting for this queue raise throughput (1.11)? It does where the device cannot queue or has a head to move,
     and the queue comes back soon with requests nearby."""
-    out_of_line()
     c = s.bfq[d]
     q = s.bfq_queues[i]
     rotational = s.devices[d].rotational != 0
@@ -119,7 +117,6 @@ def boosts_throughput(s, d, i):
 @jit
 def guarantees_service(s, d, i):
     """Is waiting needed to give this queue what it is promised (1.11)?"""
-    out_of_line()
     c = s.bfq[d]
     q = s.bfq_queues[i]
     needed = asymmetric(s, d, i)
@@ -136,7 +133,6 @@ def guarantees_service(s, d, i):
 @jit
 def better_to_idle(s, d, i):
     """The decision (1.11)."""
-    out_of_line()
     c = s.bfq[d]
     q = s.bfq_queues[i]
     if c.refs_matter != 0 and (q.refs == 0 or s.tasks[q.task].state == T_DONE):
@@ -157,7 +153,6 @@ def must_idle(s, d, i):
 @jit
 def arm_timer(s, d, i):
     """Wait for the next request of the queue in service: slice_idle, 2 ms if it seeks, 20 ms if it is raised (1.10)."""
-    out_of_line()
     c = s.bfq[d]
     q = s.bfq_queues[i]
     length = c.slice_idle

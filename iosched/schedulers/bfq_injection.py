@@ -5,7 +5,7 @@ of requests in the device, learnt from how much the injected ones slow its own.
 """
 
 from ..engine.codes import MSEC, NONE
-from ..engine.jit import jit, out_of_line
+from ..engine.jit import jit
 from .bfq_estimators import jiffies, seeky
 from .bfq_tables import SMALL_NONROTATIONAL
 from .bfq_wf2q import active_node
@@ -74,7 +74,6 @@ def update_limit(s, d, i):
     Since 5.4 a shorter time lowers the baseline only, and a limit that went down to nothing stays there until it is
     learnt anew; so the random readers on 6.1's disks say, whose times vary.
     """
-    out_of_line()
     c = s.bfq[d]
     q = s.bfq_queues[i]
     took = s.sim[0].now - c.arrived_empty
@@ -99,7 +98,6 @@ def update_limit(s, d, i):
 @jit
 def choose_by_limit(s, d, i):
     """A queue to serve meanwhile, or NONE (1.11): the one that was inserted last comes first."""
-    out_of_line()
     c = s.bfq[d]
     q = s.bfq_queues[i]
     limit = q.inject_limit

@@ -1,7 +1,7 @@
 """low_latency: weight raising of interactive and soft real-time queues, and bursts that get none (spec bfq 1.13)."""
 
 from ..engine.codes import NONE, SEC
-from ..engine.jit import jit, out_of_line
+from ..engine.jit import jit
 from .bfq_estimators import jiffies, raised_duration, smallest_budget, totally_seeky
 from .bfq_tables import (
     AFTER_SPLIT,
@@ -37,7 +37,6 @@ def interactive_duration(s, d):
 @jit
 def set_coefficient(s, d, i, coeff):
     """Raise or lower a queue. Its weight in the tree follows at its next insertion; busy raised queues are counted."""
-    out_of_line()
     c = s.bfq[d]
     q = s.bfq_queues[i]
     if q.busy != 0:
@@ -78,7 +77,6 @@ def is_soft_rt(s, d, i):
 @jit
 def raise_on_arrival(s, d, i, interactive, soft_rt):
     """An idle queue becomes busy: start, prolong or change its weight raising."""
-    out_of_line()
     q = s.bfq_queues[i]
     old = q.coeff
     now = jiffies(s, d)
@@ -128,7 +126,6 @@ def end_raising(s, d, i):
 @jit
 def update_raising(s, d, i):
     """At a dispatch of the queue in service: has its raised time, or its raised service, run out?"""
-    out_of_line()
     q = s.bfq_queues[i]
     if q.coeff > 1:
         now = jiffies(s, d)
@@ -178,7 +175,6 @@ def pay_back_waiting(s, d, q):
 @jit
 def note_burst(s, d, i):
     """A queue becomes busy for the first time: eight within short gaps are a large burst, and none of it is raised."""
-    out_of_line()
     c = s.bfq[d]
     q = s.bfq_queues[i]
     now = jiffies(s, d)

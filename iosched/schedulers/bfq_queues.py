@@ -2,7 +2,7 @@
 processes share (early queue merge, stable merge, split; spec bfq 1.1 and 1.12)."""
 
 from ..engine.codes import NONE
-from ..engine.jit import jit, out_of_line
+from ..engine.jit import jit
 from ..engine.requests import is_sync
 from .bfq_estimators import device_budget, jiffies, seeky
 from .bfq_idling import boosts_throughput, is_active
@@ -24,7 +24,6 @@ from .bfq_wf2q import active_node
 @jit
 def new_queue(s, d, i, g, task, sync, ioprio, ioclass):
     """Initialise queue record `i` (1.1)."""
-    out_of_line()
     q = s.bfq_queues[i]
     now = s.sim[0].now
     tick = jiffies(s, d)
@@ -109,7 +108,6 @@ def async_queue(s, d, task):
 @jit
 def queue_for(s, d, task, op, flags):
     """The queue that a request of this task goes to, after a split where one is due."""
-    out_of_line()
     if not is_sync(op, flags):
         return async_queue(s, d, task)
     context = s.bfq_contexts[d * s.sim[0].n_tasks + task]
@@ -129,7 +127,6 @@ def queue_for(s, d, task, op, flags):
 @jit
 def split(s, d, task):
     """Give the process its own queue back, with the state that it had before it shared one."""
-    out_of_line()
     context = s.bfq_contexts[d * s.sim[0].n_tasks + task]
     shared = context.queue
     q = s.bfq_queues[shared]
@@ -199,7 +196,6 @@ def may_share(s, d, i, j):
 @jit
 def close_queue(s, d, i, ri):
     """A queue that works where this new request goes, or NONE (1.12)."""
-    out_of_line()
     c = s.bfq[d]
     q = s.bfq_queues[i]
     sector = s.requests[ri].sector
@@ -227,7 +223,6 @@ def close_queue(s, d, i, ri):
 @jit
 def merge_queues(s, d, task, i, j):
     """The process of queue `i` shares queue `j` from now on; requests that queue `i` still has are served from it."""
-    out_of_line()
     q = s.bfq_queues[i]
     target = s.bfq_queues[j]
     target.coop = 1

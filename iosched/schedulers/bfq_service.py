@@ -3,7 +3,7 @@
 from ..engine.account import idle_end
 from ..engine.clock import cancel
 from ..engine.codes import END_EXPIRED, MSEC, NONE, T_IDLE, TR_ACTIVE, TR_EXPIRE
-from ..engine.jit import jit, out_of_line
+from ..engine.jit import jit
 from ..engine.lists import push_front, remove
 from ..engine.trace import record
 from .bfq_estimators import device_budget, jiffies, seeky, smallest_budget
@@ -32,7 +32,6 @@ FAST_ENOUGH = 20 * MSEC  # a longer one does
 @jit
 def next_charge(s, i):
     """What the queue's next request will cost."""
-    out_of_line()
     q = s.bfq_queues[i]
     return charge_of(s, q.dev, q, s.requests[q.next_rq], not asymmetric(s, q.dev, i))
 
@@ -40,7 +39,6 @@ def next_charge(s, i):
 @jit
 def serve(s, d, i, amount):
     """Book service of a queue: its slot, its group's, and the sums that low_latency looks at."""
-    out_of_line()
     q = s.bfq_queues[i]
     if q.service_backlogged == 0:
         q.first_io = jiffies(s, d)
@@ -67,7 +65,6 @@ def count_class(c, q, n):
 @jit
 def add_busy(s, d, i):
     """The queue has requests now: it enters its tree."""
-    out_of_line()
     c = s.bfq[d]
     q = s.bfq_queues[i]
     activate_up(s, i, q.residual != 0, False)
@@ -80,7 +77,6 @@ def add_busy(s, d, i):
 @jit
 def del_busy(s, d, i):
     """The queue has nothing left: it leaves its tree."""
-    out_of_line()
     c = s.bfq[d]
     q = s.bfq_queues[i]
     q.busy = 0
@@ -107,7 +103,6 @@ def enter_active(s, d, i):
 @jit
 def begin_slot(s, d, i):
     """The queue comes into service: its deadline is the slot's length, times its raised weight if interactive."""
-    out_of_line()
     c = s.bfq[d]
     q = s.bfq_queues[i]
     e = s.bfq_entities[i]
@@ -148,7 +143,6 @@ def expire(s, d, reason):
     injected, and preempts as soon as it comes back, would never show how much it slows a raised reader, which 6.1's
     disks protect from it (7.7 ms a random read of 7.6).
     """
-    out_of_line()
     c = s.bfq[d]
     i = c.in_service
     q = s.bfq_queues[i]
@@ -220,7 +214,6 @@ def charge_time(s, d, i, elapsed):
 @jit
 def feed_back(s, d, i, reason):
     """The queue's next budget, from how this slot ended."""
-    out_of_line()
     c = s.bfq[d]
     q = s.bfq_queues[i]
     e = s.bfq_entities[i]
@@ -252,7 +245,6 @@ def feed_back(s, d, i, reason):
 @jit
 def fit_budget(s, i):
     """The next request changed while the queue waits in its tree: its budget must suffice for it."""
-    out_of_line()
     q = s.bfq_queues[i]
     e = s.bfq_entities[i]
     if s.bfq[q.dev].in_service == i:

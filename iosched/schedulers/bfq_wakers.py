@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..engine.codes import NONE, USEC
-from ..engine.jit import jit, out_of_line
+from ..engine.jit import jit
 from ..engine.lists import push_front, remove
 from ..knobs import check, knob, named
 from .bfq_estimators import jiffies
@@ -96,7 +96,6 @@ def looks_for_waker(s, c, q, i):
 @jit
 def check_waker(s, d, i):
     """A sync request came to a queue without requests: was another queue's completion its cause (2.1)?"""
-    out_of_line()
     c = s.bfq[d]
     q = s.bfq_queues[i]
     if not looks_for_waker(s, c, q, i):

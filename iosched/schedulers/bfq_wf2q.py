@@ -7,7 +7,7 @@ is the group's entity in service. Lists stand in for trees: they hold as many ro
 """
 
 from ..engine.codes import NONE
-from ..engine.jit import jit, out_of_line
+from ..engine.jit import jit
 from ..engine.lists import insert_sorted, push_front, remove
 from .bfq_tables import BE, IDLE, IDLE_CLASS_DELAY, RT, TREES
 
@@ -93,7 +93,6 @@ def first_eligible(s, tree):
 @jit
 def next_entity(s, g):
     """The group's next entity: classes in strict order."""
-    out_of_line()
     for ioclass in (RT, BE, IDLE):
         e = first_eligible(s, s.bfq_trees[g * TREES + ioclass])
         if e != NONE:
@@ -104,7 +103,6 @@ def next_entity(s, g):
 @jit
 def settle_vtime(s, g):
     """Let virtual time jump where nothing is in service."""
-    out_of_line()
     if s.bfq_groups[g].serving != NONE:
         return
     for ioclass in range(TREES):
@@ -125,7 +123,6 @@ def apply_weight(s, e):
 @jit
 def enqueue(s, e, shifted):
     """Into the active list, with the finish that its budget gives."""
-    out_of_line()
     row = s.bfq_entities[e]
     tree = s.bfq_trees[row.tree]
     apply_weight(s, e)
@@ -193,7 +190,6 @@ def activate_up(s, e, residual, always):
     beside the group is waiting, but comes back: so the queue that preempted it is next, as every anatomy log and the
     dd rows of 5.3 to 5.10 in a child cgroup show. Between groups nothing asks for that, and weights would be void.
     """
-    out_of_line()
     kept_empty = always and e < s.sim[0].n_bfq_queues and s.bfq_queues[e].queued == 0
     while True:
         row = s.bfq_entities[e]
@@ -226,7 +222,6 @@ def deactivate_up(s, e):
     once, here. Counted again each time, its place in line would run away: a sequential reader beside a random one in
     another group kept 0.05 of its rate, and 5.6.4 with a write cache had one state in dbench where its rows have two.
     """
-    out_of_line()
     while True:
         row = s.bfq_entities[e]
         g = row.group
@@ -274,7 +269,6 @@ def forget_idle(s, tree):
 @jit
 def charge(s, e, amount):
     """Book `amount` sectors of service at every level."""
-    out_of_line()
     while True:
         row = s.bfq_entities[e]
         tree = s.bfq_trees[row.tree]
@@ -289,7 +283,6 @@ def charge(s, e, amount):
 @jit
 def choose_next(s, d):
     """Walk down from the root and take the next queue into service; NONE when no queue is active."""
-    out_of_line()
     c = s.bfq[d]
     g = c.root
     while True:

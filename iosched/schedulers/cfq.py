@@ -30,7 +30,7 @@ from ..engine.codes import (
     TR_ACTIVE,
     TR_PREEMPT,
 )
-from ..engine.jit import jit, out_of_line
+from ..engine.jit import jit
 from ..engine.lists import insert_sorted, push_back, remove
 from ..engine.requests import is_sync
 from ..engine.trace import record
@@ -157,7 +157,6 @@ class CFQ:
 @jit
 def queue_for(s, d, task, op, flags):
     """The queue that a request of this task goes to (1.3), after merging or splitting where that is due (1.15)."""
-    out_of_line()
     t = s.tasks[task]
     g = d * s.sim[0].n_groups + t.group
     if not is_sync(op, flags):
@@ -284,7 +283,6 @@ def update_idle_window(s, d, q, task):
 def should_preempt(s, d, i, ri):
     """May queue `i` with its new request take the device from the active queue (1.8)? The first rule that matches
     decides."""
-    out_of_line()
     c = s.cfq[d]
     if c.active == NONE:
         return False
@@ -447,7 +445,6 @@ def dispatch(s, d):
 @jit
 def select_queue(s, d):
     """Keep the active queue, wait for it, or choose another (1.10, steps 1 to 12)."""
-    out_of_line()
     c = s.cfq[d]
     if c.active != NONE:
         if c.rq_queued == 0:

@@ -29,7 +29,7 @@ from ..engine.codes import (
     TR_EXPIRE,
     TR_PREEMPT,
 )
-from ..engine.jit import jit, out_of_line
+from ..engine.jit import jit
 from ..engine.lists import insert_sorted, pop_front, push_back, remove
 from ..engine.trace import record
 from ..kernels import Kernel
@@ -287,7 +287,6 @@ def slice_used(s, c, q):
 @jit
 def expire(s, d, timed_out):
     """End the active queue's turn."""
-    out_of_line()
     c = s.cfq[d]
     i = c.active
     if i == NONE:

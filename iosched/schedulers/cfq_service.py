@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..engine.clock import cancel
 from ..engine.codes import NONE, SEC, T_IDLE, TR_EXPIRE
-from ..engine.jit import jit, out_of_line
+from ..engine.jit import jit
 from ..engine.lists import insert_sorted, push_front, remove
 from ..engine.trace import record
 from .cfq_state import (
@@ -34,7 +34,6 @@ from .cfq_state import (
 @jit
 def expire(s, d, timed_out):
     """End the active queue's turn (1.12): only a queue that was cut short (`timed_out`) banks the rest of its slice."""
-    out_of_line()
     c = s.cfq[d]
     i = c.active
     if i == NONE:
@@ -97,7 +96,6 @@ def remove_from_rr(s, d, i):
 @jit
 def tree_insert(s, d, i, front):
     """Place a queue in its service tree (1.12); the key is in ns."""
-    out_of_line()
     c = s.cfq[d]
     q = s.cfq_queues[i]
     now = s.sim[0].now

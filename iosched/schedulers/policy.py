@@ -7,14 +7,13 @@ a merge.
 """
 
 from ..engine.codes import ANTICIPATORY, BFQ, CFQ, DEADLINE, KYBER, MQ_DEADLINE, NO_SCHEDULER, NOOP, OLD_CFQ
-from ..engine.jit import jit, out_of_line
+from ..engine.jit import jit
 from . import anticipatory, bfq, cfq, cfq_old, deadline, fifo, kyber
 
 
 @jit
 def insert(s, ri):
     """A request enters the scheduler."""
-    out_of_line()
     kind = s.devices[s.requests[ri].dev].scheduler
     if kind == CFQ:
         cfq.insert(s, ri)
@@ -35,7 +34,6 @@ def insert(s, ri):
 @jit
 def dispatch(s, d):
     """The driver can take a request: which one? NONE to send nothing now."""
-    out_of_line()
     kind = s.devices[d].scheduler
     if kind == CFQ:
         return cfq.dispatch(s, d)
@@ -55,7 +53,6 @@ def dispatch(s, d):
 @jit
 def completed(s, ri):
     """A request that came from the scheduler is done. True asks for a dispatch by kblockd."""
-    out_of_line()
     kind = s.devices[s.requests[ri].dev].scheduler
     if kind == CFQ:
         return cfq.completed(s, ri)
@@ -75,7 +72,6 @@ def completed(s, ri):
 @jit
 def timer_fired(s, d):
     """The scheduler's idle timer of device `d` ran out; kblockd dispatches afterwards."""
-    out_of_line()
     kind = s.devices[d].scheduler
     if kind == CFQ:
         cfq.timer_fired(s, d)
@@ -92,7 +88,6 @@ def timer_fired(s, d):
 @jit
 def merge_list(s, d, task, op, flags):
     """List of pending requests that a new bio of this task may join, or NONE."""
-    out_of_line()
     kind = s.devices[d].scheduler
     if kind == CFQ or kind == OLD_CFQ:
         return cfq.merge_list(s, d, task, op, flags)
@@ -110,7 +105,6 @@ def merge_list(s, d, task, op, flags):
 @jit
 def withdraw(s, ri):
     """Take a pending request out because it was merged into its neighbour."""
-    out_of_line()
     kind = s.devices[s.requests[ri].dev].scheduler
     if kind == CFQ:
         cfq.withdraw(s, ri)
@@ -132,7 +126,6 @@ def withdraw(s, ri):
 @jit
 def request_grew(s, ri, front):
     """A bio or a neighbour joined the pending request, at its front or at its back."""
-    out_of_line()
     kind = s.devices[s.requests[ri].dev].scheduler
     if kind == CFQ or kind == OLD_CFQ:
         cfq.request_grew(s, ri, front)
@@ -171,7 +164,6 @@ def keeps_sector_order(s, d):
 @jit
 def polled_empty(s, d):
     """The block layer asks for more although nothing is queued; a scheduler may use the moment."""
-    out_of_line()
     if s.devices[d].scheduler == BFQ:
         bfq.polled_empty(s, d)
 
@@ -179,7 +171,6 @@ def polled_empty(s, d):
 @jit
 def tag_limit(s, d, op, flags):
     """Requests that may be allocated before one of this kind has to wait (blk-mq)."""
-    out_of_line()
     if s.devices[d].scheduler == BFQ:
         return bfq.tag_limit(s, d, op, flags)
     if s.devices[d].scheduler == KYBER:
