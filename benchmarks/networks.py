@@ -159,6 +159,32 @@ def simpy_closed(n: int) -> tuple[int, float]:
     return served, env.now
 
 
+def simpy_dd_and_jbd2(env: object, request: Callable) -> None:
+    """Start thread 0's two processes; `request` yields until one of DATA, LOG or COMMIT is served."""
+    import simpy
+
+    commit_asked, commit_done = simpy.Store(env), simpy.Store(env)
+
+    def dd():
+        while True:
+            yield from request(DATA)
+            yield commit_asked.put(None)
+            yield commit_done.get()
+            yield env.timeout(TO_DATA)
+
+    def jbd2():
+        while True:
+            yield commit_asked.get()
+            yield env.timeout(TO_LOG)
+            yield from request(LOG)
+            yield env.timeout(TO_COMMIT)
+            yield from request(COMMIT)
+            yield commit_done.put(None)
+
+    env.process(dd())
+    env.process(jbd2())
+
+
 def simpy_idle_rule(n: int) -> tuple[int, float]:
     import simpy
 
@@ -167,7 +193,6 @@ def simpy_idle_rule(n: int) -> tuple[int, float]:
     state = {"idling_for": None, "free": env.event()}
     served = 0
     done = env.event()
-    commit_asked, commit_done = simpy.Store(env), simpy.Store(env)
 
     def window(queue):
         state["idling_for"] = queue
@@ -177,8 +202,9 @@ def simpy_idle_rule(n: int) -> tuple[int, float]:
             mine.succeed()
             state["idling_for"] = None
 
-    def request(queue):
+    def request(kind):
         nonlocal served
+        queue = 0 if kind == DATA else 1  # dd's, jbd2's
         if queue == 0 and state["idling_for"] == 1:
             yield state["free"]
         elif not state["free"].triggered:
@@ -191,24 +217,7 @@ def simpy_idle_rule(n: int) -> tuple[int, float]:
             done.succeed()
         env.process(window(queue))
 
-    def dd():
-        while True:
-            yield from request(0)
-            yield commit_asked.put(None)
-            yield commit_done.get()
-            yield env.timeout(TO_DATA)
-
-    def jbd2():
-        while True:
-            yield commit_asked.get()
-            yield env.timeout(TO_LOG)
-            yield from request(1)
-            yield env.timeout(TO_COMMIT)
-            yield from request(1)
-            yield commit_done.put(None)
-
-    env.process(dd())
-    env.process(jbd2())
+    simpy_dd_and_jbd2(env, request)
     env.run(done)
     return served, env.now
 
@@ -221,7 +230,7 @@ def simpy_thread0(n: int) -> tuple[int, float]:
 
     env = simpy.Environment()
     done, answer = env.event(), env.event()
-    device, commit_asked, commit_done = simpy.Store(env), simpy.Store(env), simpy.Store(env)
+    device = simpy.Store(env)
 
     def schedule(delay: float, function: Callable, argument: object) -> None:
         if function == system.completed:
@@ -248,25 +257,9 @@ def simpy_thread0(n: int) -> tuple[int, float]:
         system.submit(kind)
         yield answer
 
-    def dd():
-        while True:
-            yield from request(DATA)
-            yield commit_asked.put(None)
-            yield commit_done.get()
-            yield env.timeout(TO_DATA)
-
-    def jbd2():
-        while True:
-            yield commit_asked.get()
-            yield env.timeout(TO_LOG)
-            yield from request(LOG)
-            yield env.timeout(TO_COMMIT)
-            yield from request(COMMIT)
-            yield commit_done.put(None)
-
     system = Cfq(schedule, lambda: env.now)
-    for process in (serve, dd, jbd2):
-        env.process(process())
+    env.process(serve())
+    simpy_dd_and_jbd2(env, request)
     env.run(done)
     return system.served, env.now
 

@@ -2,25 +2,22 @@
 
 Source of every rule: spec block-layer section 1, whose paragraph is named at each function ("1.8" = section 1.8); the
 kernel's own rows in `data/kernel/` hold the result to account. The tunables open the file; the functions follow the way
-a request takes: which queue it belongs to, insertion, preemption, dispatch, completion and idling, cooperating queues.
-Beside it: `cfq_state` (tables and estimators) and `cfq_service` (expiry, trees, groups, slices).
+a request takes: which queue it belongs to, insertion, preemption, dispatch. Beside it: `cfq_idling` (completion, and
+who is waited for), `cfq_cooperators` (queues that read side by side), `cfq_state` (tables and estimators) and
+`cfq_service` (expiry, trees, groups, slices).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..engine.account import idle_begin, idle_end
-from ..engine.clock import arm, armed, cancel
+from ..engine.account import idle_end
+from ..engine.clock import armed, cancel
 from ..engine.codes import (
     END_ARRIVAL,
     END_EXPIRED,
-    END_FIRED,
     END_PREEMPTED,
     F_PRIO,
-    IDLE_GROUP,
-    IDLE_SLICE,
-    IDLE_TREE,
     MSEC,
     NONE,
     PAGE_SECTORS,
@@ -36,12 +33,11 @@ from ..engine.requests import is_sync
 from ..engine.trace import record
 from ..errors import ScenarioError
 from ..knobs import check, knob, named
-from .cfq_service import add_to_rr, choose_group, choose_workload, expire, serving_tree, set_slice, tree_insert
+from .cfq_cooperators import close_cooperator, setup_merge
+from .cfq_service import add_to_rr, choose_group, choose_workload, expire, serving_tree, tree_insert
 from .cfq_state import (
     ASYNC_SLOTS,
     CLOSE_THRESHOLD,
-    HW_QUEUE_MIN,
-    HW_SAMPLES,
     IDLE,
     RT,
     SYNC_NOIDLE,
@@ -55,7 +51,6 @@ from .cfq_state import (
     should_idle,
     slice_used,
     think_time_big,
-    tree_index,
     update_seek_history,
     update_think_time,
     workload_type,
@@ -551,186 +546,3 @@ def may_dispatch(s, d, q):
 def slice_used_soon(s, c, q):
     """So many requests are out that the slice will be over when they return (1.10)."""
     return q.slice_new != 0 or s.sim[0].now + c.slice_idle * q.dispatched > q.slice_end
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# completion and idling (1.11, 1.16)
-
-
-@jit
-def completed(s, ri):
-    """A request of CFQ came back (1.11). True asks for a dispatch by kblockd."""
-    r = s.requests[ri]
-    d = r.dev
-    c = s.cfq[d]
-    now = s.sim[0].now
-    q = s.cfq_queues[r.queue]
-    sync = is_sync(r.op, r.cmd_flags)
-    update_hw_tag(s, d)
-    c.in_driver -= 1
-    q.dispatched -= 1
-    group = s.cfq_groups[q.group]
-    group.dispatched -= 1
-    if sync:
-        c.in_flight_sync -= 1
-        s.cfq_contexts[d * s.sim[0].n_tasks + s.tasks[r.task].ioc].last_end = now
-        tree = q.tree if q.on_rr != 0 else q.group * TREES + tree_index(q)
-        s.cfq_trees[tree].last_end = now
-        if now - r.start >= c.fifo_expire_sync:
-            c.last_delayed_sync = now
-    else:
-        c.in_flight_async -= 1
-    group.last_end = now
-    if c.active == r.queue:
-        if q.slice_new != 0:
-            set_slice(s, d, q)
-            q.slice_new = 0
-        if should_wait_busy(s, d, q):
-            q.slice_end = now + (c.slice_idle if c.slice_idle > 0 else c.group_idle)
-            q.wait_busy = 1
-        if slice_used(s, q) or q.ioclass == IDLE:
-            idle_end(s, d, END_EXPIRED)
-            expire(s, d, True)
-        elif sync and q.next_rq == NONE and close_cooperator(s, d, c.active) == NONE:
-            arm_idle_timer(s, d, q)
-    else:
-        release_queue(s, r.queue)
-    # kblockd would find nothing while nothing is pending: the run is left out
-    return c.in_driver == 0 and c.rq_queued > 0
-
-
-@jit
-def update_hw_tag(s, d):
-    """Does the device take five requests at once? Asked at each completion (1.16); -1, "not known", counts as yes."""
-    c = s.cfq[d]
-    if c.in_driver > c.est_depth:
-        c.est_depth = c.in_driver
-    if c.hw_tag == 1:
-        return
-    if c.rq_queued <= HW_QUEUE_MIN and c.in_driver <= HW_QUEUE_MIN:
-        return
-    if c.active != NONE:
-        q = s.cfq_queues[c.active]
-        if (
-            q.idle_window != 0
-            and q.dispatched + q.queued_sync + q.queued_async < HW_QUEUE_MIN
-            and c.in_driver < HW_QUEUE_MIN
-        ):
-            return
-    c.hw_samples += 1
-    if c.hw_samples < HW_SAMPLES:
-        return
-    c.hw_tag = 1 if c.est_depth >= HW_QUEUE_MIN else 0
-
-
-@jit
-def should_wait_busy(s, d, q):
-    """Let the last queue of a group keep its turn a little beyond its slice (1.11)."""
-    c = s.cfq[d]
-    group = s.cfq_groups[q.group]
-    if q.next_rq != NONE or group.nr_queues > 1 or think_time_big(group, c.group_idle):
-        return False
-    if slice_used(s, q):
-        return True
-    left = q.slice_end - s.sim[0].now
-    if c.active_task != NONE:
-        context = s.cfq_contexts[d * s.sim[0].n_tasks + s.tasks[c.active_task].ioc]
-        if context.ttime_samples > THINK_VALID and left < context.ttime_mean:
-            return True
-    return left <= c.jiffy
-
-
-@jit
-def arm_idle_timer(s, d, q):
-    """Wait for the active, now empty, queue's next request (1.11). slice_idle comes first, group_idle only without."""
-    c = s.cfq[d]
-    if s.devices[d].rotational == 0 and c.hw_tag != 0 and c.group_idle == 0:
-        return
-    if should_idle(s, d, q):
-        length = c.slice_idle
-        reason = IDLE_SLICE if q.idle_window != 0 else IDLE_TREE
-    elif c.group_idle > 0:
-        length = c.group_idle
-        reason = IDLE_GROUP
-    else:
-        return
-    if q.dispatched > 0 or c.active_task == NONE or s.tasks[c.active_task].state == T_DONE:
-        return
-    now = s.sim[0].now
-    context = s.cfq_contexts[d * s.sim[0].n_tasks + s.tasks[c.active_task].ioc]
-    if context.ttime_samples > THINK_VALID and q.slice_end - now < context.ttime_mean:
-        return
-    if reason == IDLE_GROUP and (
-        s.cfq_groups[q.group].nr_queues > 1 or think_time_big(s.cfq_trees[q.tree], c.group_idle)
-    ):
-        return
-    q.wait_request = 1
-    idle_end(s, d, END_EXPIRED)
-    idle_begin(s, d, q.task, reason, now + length)
-    arm(s, d, T_IDLE, now + length)
-
-
-@jit
-def timer_fired(s, d):
-    """The idle timer ran out (1.11). kblockd dispatches afterwards."""
-    c = s.cfq[d]
-    if c.active == NONE:
-        return
-    q = s.cfq_queues[c.active]
-    if q.must_dispatch != 0:
-        return
-    if not slice_used(s, q):
-        if c.busy_queues == 0 or q.next_rq != NONE:
-            return
-        q.deep = 0
-    idle_end(s, d, END_FIRED)
-    expire(s, d, False)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# cooperating queues (1.15)
-
-
-@jit
-def close_cooperator(s, d, i):
-    """Another queue of the group whose next request is where the head is, or NONE (1.15)."""
-    c = s.cfq[d]
-    a = s.cfq_queues[i]
-    if a.ioclass == IDLE or a.sync == 0 or s.cfq_groups[a.group].nr_queues == 1 or seeky(a):
-        return NONE
-    best = NONE
-    best_distance = CLOSE_THRESHOLD + 1
-    for j in range(s.sim[0].n_cfq_queues):
-        q = s.cfq_queues[j]
-        if j == i or q.used == 0 or q.on_rr == 0 or q.dev != d or q.next_rq == NONE or q.ioprio != a.ioprio:
-            continue
-        if q.ioclass == IDLE:
-            continue
-        distance = abs(s.requests[q.next_rq].sector - c.last_position)
-        if distance < best_distance:
-            best = j
-            best_distance = distance
-    if best == NONE:
-        return NONE
-    q = s.cfq_queues[best]
-    if q.group != a.group or q.sync == 0 or seeky(q) or (q.ioclass == RT) != (a.ioclass == RT):
-        return NONE
-    return best
-
-
-@jit
-def setup_merge(s, i, j):
-    """Redirect the queue with fewer processes to the other; it takes effect at their next request (1.15)."""
-    target = j
-    while s.cfq_queues[target].merge_into != NONE:
-        if s.cfq_queues[target].merge_into == i:
-            return
-        target = s.cfq_queues[target].merge_into
-    a = s.cfq_queues[i]
-    b = s.cfq_queues[target]
-    if a.refs == 0 or b.refs == 0 or target == i:
-        return
-    if b.refs >= a.refs:
-        a.merge_into = target
-    else:
-        b.merge_into = i

@@ -8,7 +8,7 @@ a merge.
 
 from ..engine.codes import ANTICIPATORY, BFQ, CFQ, DEADLINE, KYBER, MQ_DEADLINE, NO_SCHEDULER, NOOP, OLD_CFQ
 from ..engine.jit import jit
-from . import anticipatory, bfq, cfq, cfq_old, deadline, fifo, kyber
+from . import anticipatory, bfq, cfq, cfq_idling, cfq_old, deadline, fifo, kyber
 
 
 @jit
@@ -55,7 +55,7 @@ def completed(s, ri):
     """A request that came from the scheduler is done. True asks for a dispatch by kblockd."""
     kind = s.devices[s.requests[ri].dev].scheduler
     if kind == CFQ:
-        return cfq.completed(s, ri)
+        return cfq_idling.completed(s, ri)
     if kind == BFQ:
         return bfq.completed(s, ri)
     if kind == DEADLINE or kind == MQ_DEADLINE:
@@ -74,7 +74,7 @@ def timer_fired(s, d):
     """The scheduler's idle timer of device `d` ran out; kblockd dispatches afterwards."""
     kind = s.devices[d].scheduler
     if kind == CFQ:
-        cfq.timer_fired(s, d)
+        cfq_idling.timer_fired(s, d)
     elif kind == BFQ:
         bfq.timer_fired(s, d)
     elif kind == KYBER:

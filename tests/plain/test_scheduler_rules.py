@@ -8,7 +8,18 @@ from hypothesis import strategies as st
 
 import iosched as io
 from iosched.engine import codes as c
-from iosched.schedulers import bfq_injection, bfq_tables, bfq_wakers, bfq_wf2q, cfq, cfq_state, deadline, kyber
+from iosched.schedulers import (
+    bfq_injection,
+    bfq_tables,
+    bfq_wakers,
+    bfq_wf2q,
+    cfq,
+    cfq_cooperators,
+    cfq_idling,
+    cfq_state,
+    deadline,
+    kyber,
+)
 from iosched.schedulers.cfq_state import think_time_big, update_think_time
 from iosched.schedulers.nearest import better_request
 
@@ -186,7 +197,7 @@ def waiting_for(bench, group, newcomer_group, kernel="4.19", **tunables):
         b.at(100 * (3 - task))
         policy.completed(b.s, ri)
         b.at(100 * (3 - task) + 20_000)
-        cfq.timer_fired(b.s, 0)
+        cfq_idling.timer_fired(b.s, 0)
         b.s.timers.at = c.NEVER
     b.request(0, WRITE, 50_000, flags=c.F_SYNC)
     ri = policy.dispatch(b.s, 0)
@@ -211,7 +222,7 @@ def test_a_device_that_took_five_requests_at_once_queues(bench, depth, queues):
     row = b.s.cfq[0]
     row.in_driver, row.rq_queued = depth, 20
     for _ in range(cfq_state.HW_SAMPLES):
-        cfq.update_hw_tag(b.s, 0)
+        cfq_idling.update_hw_tag(b.s, 0)
     assert row.hw_tag == queues
 
 
@@ -222,7 +233,7 @@ def test_only_queues_of_one_group_cooperate(bench, neighbour, cooperates):
     assert served(b, 1) == [1000]
     b.request(1, READ, 9_000_000)
     ri = b.request(2, READ, 1008)
-    found = cfq.close_cooperator(b.s, 0, b.s.cfq[0].active)
+    found = cfq_cooperators.close_cooperator(b.s, 0, b.s.cfq[0].active)
     assert found == (b.s.requests[ri].queue if cooperates else c.NONE)
 
 
@@ -268,7 +279,7 @@ def test_a_preempted_queue_banks_its_rest_and_one_that_idled_out_does_not(bench)
     b = waiting_for(bench, "a", "/")
     waited = b.s.cfq[0].active
     b.at(49_100)
-    cfq.timer_fired(b.s, 0)
+    cfq_idling.timer_fired(b.s, 0)
     assert b.s.cfq[0].active == c.NONE and b.s.cfq_queues[waited].slice_resid == 0
 
 
@@ -324,7 +335,7 @@ def test_an_async_write_waits_for_every_sync_request_in_flight(bench):
     b.at(100)
     policy.completed(b.s, sync)
     b.at(20_000)
-    cfq.timer_fired(b.s, 0)
+    cfq_idling.timer_fired(b.s, 0)
     assert policy.dispatch(b.s, 0) != c.NONE
 
 
